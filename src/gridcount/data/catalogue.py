@@ -1,0 +1,61 @@
+"""What is known of each named dataset: reference scores, episode limits, the paper's hyper-parameters."""
+
+import difflib
+from typing import NamedTuple
+
+MAZES = ("umaze", "medium", "large")
+GYM_TIERS = ("random", "medium", "medium-replay", "medium-expert", "expert")
+
+
+class Reference(NamedTuple):
+    """Returns that count as 0 and 100, and the episode limit (D4RL)."""
+
+    low: float
+    high: float
+    limit: int
+
+
+FAMILIES = {
+    "hopper": Reference(-20.272305, 3234.3, 1000),
+    "halfcheetah": Reference(-280.178953, 12135.0, 1000),
+    "walker2d": Reference(1.629008, 4592.3, 1000),
+    "maze2d-umaze": Reference(23.85, 161.86, 300),
+    "maze2d-medium": Reference(13.13, 277.39, 600),
+    "maze2d-large": Reference(6.7, 273.99, 800),
+    "maze2d-umaze-dense": Reference(68.537689, 193.66285642381482, 300),
+    "maze2d-medium-dense": Reference(44.264742, 297.4552547777125, 600),
+    "maze2d-large-dense": Reference(30.569041, 303.4857382709002, 800),
+    "pen": Reference(96.262799, 3076.8331017826877, 100),
+    "hammer": Reference(-274.856578, 12794.134825156867, 200),
+    "door": Reference(-56.512833, 2880.5693087298737, 200),
+}
+
+MAZE_NAMES = tuple(f"maze2d-{maze}{kind}-v1" for kind in ("", "-dense") for maze in MAZES)
+GYM_NAMES = tuple(f"{family}-{tier}-v2" for family in ("hopper", "halfcheetah", "walker2d") for tier in GYM_TIERS)
+ADROIT_NAMES = tuple(f"{family}-expert-v1" for family in ("pen", "hammer", "door"))
+NAMES = MAZE_NAMES + GYM_NAMES + ADROIT_NAMES
+
+
+def family_of(name: str) -> str | None:
+    """The family whose reference scores a dataset name is judged by, or None for a stranger."""
+    stem = name.rsplit("-v", 1)[0]
+    if stem in FAMILIES:
+        return stem
+    first = stem.split("-", 1)[0]
+    return first if first in FAMILIES else None
+
+
+def normalised_score(name: str, episode_return: float) -> float | None:
+    """D4RL's score, 100 * (return - low) / (high - low), or None where no reference exists."""
+    family = family_of(name)
+    if family is None:
+        return None
+    low, high, _ = FAMILIES[family]
+    return 100.0 * (episode_return - low) / (high - low)
+
+
+def unknown(kind: str, name: str, known: tuple[str, ...] | list[str]) -> ValueError:
+    """An error that lists what exists and suggests the nearest."""
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    return ValueError(f"unknown {kind} '{name}'.{hint}\nThere are: {', '.join(sorted(known))}")
