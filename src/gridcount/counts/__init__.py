@@ -1,0 +1,1 @@
+"""Grid cells, the visit table, the uncertainty they give."""

@@ -1,0 +1,1 @@
+"""Roll-outs and normalised scores."""

@@ -1,0 +1,1 @@
+"""The compiled loop all algorithms share, many seeds at once, checkpoints, logs."""

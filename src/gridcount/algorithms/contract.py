@@ -1,0 +1,40 @@
+"""What every algorithm is: its hyper-parameters, one look at the data, and three pure functions."""
+
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from jax import Array
+
+from gridcount.data.transitions import Batch, Transitions
+
+State = TypeVar("State")
+Metrics = dict[str, Array]
+
+
+class Prepared(NamedTuple):
+    """What an algorithm makes of a dataset before training: run once, on the host, with NumPy."""
+
+    algorithm: Any  # the same algorithm with every "auto" replaced by a number
+    rows: Batch  # the columns its batches are drawn from
+    notes: dict[str, str]  # where each automatic value came from, for people to read
+
+
+class Algorithm(Protocol[State]):
+    """A frozen dataclass: its fields are the config, its functions the algorithm.
+
+    `prepare` sees the dataset once and is the place for what depends on data but not on a seed: automatic
+    hyper-parameters, extra columns. `init` makes a seed's state, `update` is compiled, `act` is the deterministic policy.
+    """
+
+    batch_size: int
+
+    def prepare(self, data: Transitions) -> Prepared:
+        """Settle automatic values and the columns of a batch."""
+
+    def init(self, key: Array, rows: Batch) -> State:
+        """A fresh state for one seed."""
+
+    def update(self, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
+        """One gradient step on a batch."""
+
+    def act(self, state: State, observation: Array) -> Array:
+        """The action a trained policy takes for each observation."""

@@ -1,0 +1,156 @@
+"""SAC: soft actor-critic (Haarnoja et al. 2018), trained on a log; the baseline with no pessimism at all.
+
+Its steps are functions, so that relatives call them instead of inheriting.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from gridcount.algorithms.contract import Metrics, Prepared
+from gridcount.data.transitions import Batch, Transitions
+from gridcount.losses import bellman_loss, polyak, soft_value, td_target, temperature_loss
+from gridcount.networks import Critics, TanhGaussian
+
+
+class SACState(NamedTuple):
+    """Everything SAC carries from one update to the next."""
+
+    policy: TanhGaussian
+    critics: Critics
+    target_critics: Critics
+    log_temperature: Array
+    policy_optimiser: optax.OptState
+    critic_optimiser: optax.OptState
+    temperature_optimiser: optax.OptState
+    updates: Array  # how many updates made this state
+
+
+class Draw(NamedTuple):
+    """Actions of the current policy at the batch's states, drawn once per update."""
+
+    action: Array
+    log_prob: Array
+    next_action: Array
+    next_log_prob: Array
+
+
+@dataclass(frozen=True)
+class SoftFields:
+    """Hyper-parameters that SAC and its relatives share (the paper's first table): fields only, written once."""
+
+    hidden: tuple[int, ...] = (256, 256, 256)  # hidden layers of policy and critics
+    layer_norm: bool = False  # LayerNorm in the critics; not in the paper
+    batch_size: int = 256  # rows per update
+    discount: float = 0.99  # gamma
+    policy_rate: float = 3e-4  # Adam step of the policy and the temperature
+    critic_rate: float = 3e-4  # Adam step of the critics
+    target_step: float = 0.005  # how far the target critics move per update (tau)
+
+
+@dataclass(frozen=True)
+class SAC(SoftFields):
+    """Soft actor-critic without any pessimism."""
+
+    def prepare(self, data: Transitions) -> Prepared:
+        """SAC takes the rows as they are."""
+        return Prepared(self, data.rows(), {})
+
+    def init(self, key: Array, rows: Batch) -> SACState:
+        """Random networks, targets equal to the critics, temperature 1."""
+        return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1])
+
+    def update(self, state: SACState, batch: Batch, key: Array) -> tuple[SACState, Metrics]:
+        """One step of temperature, critics, policy and targets."""
+        draw = draw_actions(state.policy, batch, key)
+        state, temperature = step_temperature(self, state, draw.log_prob)
+        target = bellman_target(self, state, batch, draw, temperature)
+
+        def critic_loss(critics: Critics) -> tuple[Array, Metrics]:
+            q = critics(batch.observation, batch.action)
+            return bellman_loss(q, target), {"q_data": q.mean()}
+
+        state, metrics = step_critics(self, state, critic_loss)
+        state, policy_metrics = step_policy(self, state, batch, key, temperature)
+        return finish(self, state), metrics | policy_metrics
+
+    def act(self, state: SACState, observation: Array) -> Array:
+        """The mode of the policy."""
+        return state.policy.mode(observation)
+
+
+def init_networks(config: SoftFields, key: Array, observation_dim: int, action_dim: int) -> SACState:
+    """Random networks, targets equal to the critics, temperature 1."""
+    policy_key, critic_key = jax.random.split(key)
+    policy = TanhGaussian(observation_dim, action_dim, config.hidden, policy_key)
+    critics = Critics(2, observation_dim, action_dim, config.hidden, critic_key, layer_norm=config.layer_norm)
+    log_temperature = jnp.zeros(())
+    return SACState(
+        policy,
+        critics,
+        jax.tree.map(jnp.copy, critics),
+        log_temperature,
+        optax.adam(config.policy_rate).init(policy),
+        optax.adam(config.critic_rate).init(critics),
+        optax.adam(config.policy_rate).init(log_temperature),
+        jnp.zeros((), jnp.int32),
+    )
+
+
+def draw_actions(policy: TanhGaussian, batch: Batch, key: Array) -> Draw:
+    """a ~ pi(s) and a' ~ pi(s')."""
+    action_key, next_key = jax.random.split(key)
+    return Draw(*policy.sample(batch.observation, action_key), *policy.sample(batch.next_observation, next_key))
+
+
+def bellman_target(config: SoftFields, state: SACState, batch: Batch, draw: Draw, temperature: Array) -> Array:
+    """y = r + discount * (1 - terminated) * (min_k Qtarget_k(s', a') - temperature * log pi(a'|s')) (Eq. 4)."""
+    next_q = state.target_critics(batch.next_observation, draw.next_action)
+    return td_target(batch.reward, batch.terminated, soft_value(next_q, draw.next_log_prob, temperature), config.discount)
+
+
+def step_temperature(config: SoftFields, state: SACState, log_prob: Array) -> tuple[SACState, Array]:
+    """Tune the temperature towards an entropy of -dim(A), before anything uses it."""
+    target_entropy = -float(state.policy.trunk.biases[-1].shape[0] // 2)
+    gradient = jax.grad(temperature_loss)(state.log_temperature, log_prob, target_entropy)
+    change, optimiser = optax.adam(config.policy_rate).update(gradient, state.temperature_optimiser)
+    log_temperature = state.log_temperature + change
+    return state._replace(log_temperature=log_temperature, temperature_optimiser=optimiser), jnp.exp(log_temperature)
+
+
+def step_critics(config: SoftFields, state: SACState, loss: Callable[[Critics], tuple[Array, Metrics]]) -> tuple[SACState, Metrics]:
+    """One Adam step of the critics on a loss."""
+    (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(state.critics)
+    change, optimiser = optax.adam(config.critic_rate).update(gradient, state.critic_optimiser)
+    critics = eqx.apply_updates(state.critics, change)
+    return state._replace(critics=critics, critic_optimiser=optimiser), metrics | {"critic_loss": value}
+
+
+def step_policy(config: SoftFields, state: SACState, batch: Batch, key: Array, temperature: Array) -> tuple[SACState, Metrics]:
+    """Ascend min_k Q_k(s, a) - temperature * log pi(a|s) with the critics just updated (Eq. 10).
+
+    The action is redrawn with the same key, so it is the one the critics saw (and compiled only once).
+    """
+
+    def loss(policy: TanhGaussian) -> tuple[Array, Metrics]:
+        action, log_prob, *_ = draw_actions(policy, batch, key)
+        q = state.critics(batch.observation, action)
+        return -soft_value(q, log_prob, temperature).mean(), {"entropy": -log_prob.mean(), "q_policy": q.min(axis=0).mean()}
+
+    (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(state.policy)
+    change, optimiser = optax.adam(config.policy_rate).update(gradient, state.policy_optimiser)
+    policy = eqx.apply_updates(state.policy, change)
+    state = state._replace(policy=policy, policy_optimiser=optimiser)
+    return state, metrics | {"policy_loss": value, "temperature": temperature}
+
+
+def finish(config: SoftFields, state: SACState) -> SACState:
+    """Move the targets and count the update."""
+    targets = polyak(state.target_critics, state.critics, config.target_step)
+    return state._replace(target_critics=targets, updates=state.updates + 1)

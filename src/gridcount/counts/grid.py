@@ -1,0 +1,135 @@
+"""Cells: where a continuous vector lies on the grid (Eq. 2), and the rank of every state cell of a dataset."""
+
+import math
+from typing import Literal, NamedTuple
+
+import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+StateResolution = Literal["exact", "published"]
+
+WIDTH_GUARD = 1e-6  # keeps a dimension that never varies from dividing by zero, as in the paper's appendix
+
+
+class Grid(eqx.Module):
+    """A grid of `bins` partitions per dimension over the data's range, and `margin` times as wide in all.
+
+    The paper folds cells beyond m times the range back onto others (the `mod` of Eq. 2), so that a far action can
+    borrow the count of a near one. Here cells keep their own identity up to the margin and share the edge cell beyond
+    it: nothing outside ever borrows the count of a cell inside the data's range.
+    """
+
+    low: Array  # [dims] smallest value in the data
+    high: Array  # [dims] largest
+    bins: int = eqx.field(static=True)
+    first: tuple[int, ...] = eqx.field(static=True)  # [dims] smallest cell index told apart; at most 0
+    last: tuple[int, ...] = eqx.field(static=True)  # [dims] largest; at least `bins`
+
+    @classmethod
+    def fit(cls, values: NDArray[np.float32], bins: int, margin: float = 3.0, limit: float = np.inf) -> "Grid":
+        """The grid over a column's range, `margin` (m in Eq. 2, >= 1) times as wide as the range in all.
+
+        Values never leave [-limit, limit], so cells beyond it are not made.
+        """
+        if bins < 1 or margin < 1:
+            raise ValueError(f"a grid needs bins >= 1 and margin >= 1, not bins={bins} and margin={margin}")
+        low, high = values.min(axis=0), values.max(axis=0)
+        reach = math.ceil((margin - 1) / 2 * bins)
+        unbounded = cls(jnp.asarray(low), jnp.asarray(high), bins, (-reach,) * len(low), (bins + reach,) * len(low))
+        ends = np.minimum(unbounded.cell(jnp.minimum(low, -limit)), 0), np.maximum(unbounded.cell(jnp.maximum(high, limit)), bins)
+        first, last = (tuple(int(i) for i in end) for end in ends)
+        return cls(unbounded.low, unbounded.high, bins, first, last)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """How many different cell indices each dimension has."""
+        return tuple(last - first + 1 for first, last in zip(self.first, self.last, strict=True))
+
+    def cell(self, x: Array) -> Array:
+        """Cell index per dimension, round(bins * (x - low) / (high - low + 1e-6)) (Eq. 2): 0..bins inside the range."""
+        scaled = self.bins * (x - self.low) / (self.high - self.low + WIDTH_GUARD)
+        cell = jnp.clip(jnp.floor(scaled + 0.5), jnp.asarray(self.first, jnp.float32), jnp.asarray(self.last, jnp.float32))
+        return cell.astype(jnp.int32)
+
+    def offset(self, x: Array) -> Array:
+        """Cell indices counted from the first one told apart, so that none is negative: what tables are addressed by."""
+        return self.cell(x) - jnp.asarray(self.first, jnp.int32)
+
+
+class StateCells(NamedTuple):
+    """The distinct state cells of a dataset, ranked, so that any state finds its rank again."""
+
+    low: NDArray[np.float32]
+    high: NDArray[np.float32]
+    bins: int
+    kept: NDArray[np.int64]  # dimensions that tell states apart: those that vary, or the leading ones of them
+    codes: tuple[NDArray[np.uint64], ...]  # sorted distinct codes, one array per group of dimensions that fits 64 bits
+
+    @property
+    def n_cells(self) -> int:
+        """How many different state cells the dataset visits."""
+        return len(self.codes[-1])
+
+    @classmethod
+    def fit(
+        cls, *columns: NDArray[np.float32], bins: int, resolution: StateResolution = "exact"
+    ) -> tuple["StateCells", list[NDArray[np.int32]]]:
+        """Find the cells that the columns (observations and next observations) visit, and the rank of each row's cell.
+
+        `resolution="published"` merges states as the published code does: it adds a code's digits in 32-bit floats, whose
+        24 bits tell only the leading 24 / log2(bins + 1) dimensions apart.
+        """
+        low = np.min([column.min(axis=0) for column in columns], axis=0)
+        high = np.max([column.max(axis=0) for column in columns], axis=0)
+        kept = np.flatnonzero(high > low)
+        if resolution == "published":
+            kept = kept[: max(1, int(24 / math.log2(bins + 1)))]
+        cells = cls(low, high, bins, kept, ())
+        codes: list[NDArray[np.uint64]] = []
+        rank = np.zeros(sum(len(column) for column in columns), np.uint64)
+        for group in cells._groups():
+            code = np.concatenate([cells._code(column, group) for column in columns])
+            code += rank * np.uint64((bins + 1) ** len(group))
+            distinct, inverse = np.unique(code, return_inverse=True)
+            codes.append(distinct)
+            rank = inverse.astype(np.uint64)
+        ends = np.cumsum([len(column) for column in columns])[:-1]
+        return cells._replace(codes=tuple(codes)), np.split(rank.astype(np.int32), ends)
+
+    def rank(self, observation: NDArray[np.float32]) -> NDArray[np.int32]:
+        """Rank of each observation's cell in 0..n_cells-1, or -1 where the dataset never went."""
+        rank = np.zeros(len(observation), np.uint64)
+        known = self._inside(observation)
+        for group, codes in zip(self._groups(), self.codes, strict=True):
+            code = self._code(observation, group) + rank * np.uint64((self.bins + 1) ** len(group))
+            rank = np.minimum(np.searchsorted(codes, code), len(codes) - 1).astype(np.uint64)
+            known &= codes[rank] == code
+        return np.where(known, rank.astype(np.int32), np.int32(-1))
+
+    def _groups(self) -> list[NDArray[np.int64]]:
+        """Dimensions split so that a group's code and 32 bits of rank before it fit 64 bits: injective by construction."""
+        size = max(1, int(32 / math.log2(self.bins + 1)))
+        return [self.kept[start : start + size] for start in range(0, max(1, len(self.kept)), size)]
+
+    def _scaled(self, x: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
+        width = self.high[dimension] - self.low[dimension] + np.float32(WIDTH_GUARD)
+        return np.floor(self.bins * (x[:, dimension] - self.low[dimension]) / width + np.float32(0.5))
+
+    def _code(self, x: NDArray[np.float32], group: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Mixed-radix code of a group of cell indices (Eq. 3 without its collisions)."""
+        code = np.zeros(len(x), np.uint64)
+        for dimension in group:
+            code *= np.uint64(self.bins + 1)
+            code += np.clip(self._scaled(x, int(dimension)), 0, self.bins).astype(np.uint64)
+        return code
+
+    def _inside(self, x: NDArray[np.float32]) -> NDArray[np.bool_]:
+        """True where no kept dimension leaves the data's cells."""
+        inside = np.ones(len(x), np.bool_)
+        for dimension in self.kept:
+            scaled = self._scaled(x, int(dimension))
+            inside &= (scaled >= 0) & (scaled <= self.bins)
+        return inside

@@ -1,0 +1,46 @@
+"""Equations that several algorithms share, one function each, with no network inside."""
+
+from typing import TypeVar
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+Tree = TypeVar("Tree")
+
+
+def td_target(reward: Array, terminated: Array, next_value: Array, discount: float) -> Array:
+    """Bellman target r + discount * (1 - terminated) * V(s') (Eq. 1 and 4)."""
+    return reward + discount * (1 - terminated) * next_value
+
+
+def soft_value(q: Array, log_prob: Array, temperature: Array) -> Array:
+    """SAC's value of a sampled action: min_k Q_k - temperature * log pi."""
+    return q.min(axis=0) - temperature * log_prob  # [critics, rows] -> [rows]
+
+
+def bellman_loss(q: Array, target: Array) -> Array:
+    """Squared error to one target, averaged over rows and summed over critics (L_in, Eq. 5)."""
+    return ((q - jax.lax.stop_gradient(target)) ** 2).mean(axis=-1).sum()
+
+
+def temperature_loss(log_temperature: Array, log_prob: Array, target_entropy: float) -> Array:
+    """Automatic entropy tuning: raises the temperature while the policy's entropy is under its target."""
+    return -(log_temperature * jax.lax.stop_gradient(log_prob + target_entropy)).mean()
+
+
+def polyak(target: Tree, online: Tree, step: float) -> Tree:
+    """Move the target network a step towards the online one."""
+    moved: Tree = jax.tree.map(lambda old, new: old + step * (new - old), target, online)
+    return moved
+
+
+def count_uncertainty(count: Array, epoch: Array, pessimism: float) -> Array:
+    """u = pessimism * sqrt(ln T / n) with T = epoch + 1, so that the first epoch is pessimistic too."""
+    return pessimism * jnp.sqrt(jnp.log(epoch + 1.0) / count)
+
+
+def count_penalty_loss(q: Array, uncertainty: Array, floor: float) -> Array:
+    """(Q - max(Q - beta*u, floor))^2 with the target held fixed (Eq. 6 to 8), averaged over rows, summed over critics."""
+    target = jax.lax.stop_gradient(jnp.maximum(q - uncertainty, floor))
+    return ((q - target) ** 2).mean(axis=-1).sum()

@@ -1,0 +1,84 @@
+"""Networks: multi-layer perceptrons, ensembles of critics, the tanh-Gaussian policy."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+LOG_STD_RANGE = (-20.0, 2.0)  # as in the SAC code the paper builds on
+
+
+class MLP(eqx.Module):
+    """Fully connected ReLU layers, optionally layer-normalised before each ReLU, and a linear output."""
+
+    weights: list[Array]  # [in, out] each
+    biases: list[Array]  # [out] each
+    gains: list[Array]  # [hidden] each: LayerNorm's scale; empty without LayerNorm
+    shifts: list[Array]  # [hidden] each: LayerNorm's offset
+
+    def __init__(self, sizes: tuple[int, ...], key: Array, *, layer_norm: bool = False, last_scale: float = 3e-3):
+        keys = jax.random.split(key, len(sizes) - 1)
+        bounds = [fan_in**-0.5 for fan_in in sizes[:-2]] + [last_scale]
+        shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
+        self.weights = [jax.random.uniform(k, s, minval=-b, maxval=b) for k, s, b in zip(keys, shapes, bounds, strict=True)]
+        self.biases = [jnp.zeros(size) for size in sizes[1:]]
+        self.gains = [jnp.ones(size) for size in sizes[1:-1]] if layer_norm else []
+        self.shifts = [jnp.zeros(size) for size in sizes[1:-1]] if layer_norm else []
+
+    def __call__(self, x: Array) -> Array:
+        """[rows, in] -> [rows, out]."""
+        for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            x = x @ weight + bias
+            if layer < len(self.weights) - 1:
+                if self.gains:
+                    x = _normalise(x) * self.gains[layer] + self.shifts[layer]
+                x = jax.nn.relu(x)
+        return x
+
+
+class Critics(eqx.Module):
+    """An ensemble of independent Q functions with one leading axis over all weights."""
+
+    members: MLP
+
+    def __init__(self, count: int, observation_dim: int, action_dim: int, hidden: tuple[int, ...], key: Array, *, layer_norm: bool = False):
+        sizes = (observation_dim + action_dim, *hidden, 1)
+        self.members = eqx.filter_vmap(lambda k: MLP(sizes, k, layer_norm=layer_norm))(jax.random.split(key, count))
+
+    def __call__(self, observation: Array, action: Array) -> Array:
+        """Q of each critic: [critics, rows]."""
+        x = jnp.concatenate([observation, action], axis=-1)
+        q: Array = eqx.filter_vmap(lambda member: member(x))(self.members)
+        return q[..., 0]
+
+
+class TanhGaussian(eqx.Module):
+    """A policy whose actions are the tanh of a state-dependent Gaussian, so they lie in (-1, 1)."""
+
+    trunk: MLP
+
+    def __init__(self, observation_dim: int, action_dim: int, hidden: tuple[int, ...], key: Array):
+        self.trunk = MLP((observation_dim, *hidden, 2 * action_dim), key, last_scale=1e-3)
+
+    def sample(self, observation: Array, key: Array) -> tuple[Array, Array]:
+        """An action per row, differentiable in the policy, and its log-probability."""
+        mean, log_std = self._moments(observation)
+        noise = jax.random.normal(key, mean.shape)
+        raw = mean + jnp.exp(log_std) * noise
+        gaussian = -0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)
+        squash = 2 * (jnp.log(2.0) - raw - jax.nn.softplus(-2 * raw))  # log of tanh's derivative, without cancellation
+        return jnp.tanh(raw), (gaussian - squash).sum(axis=-1)
+
+    def mode(self, observation: Array) -> Array:
+        """The deterministic action."""
+        return jnp.tanh(self._moments(observation)[0])
+
+    def _moments(self, observation: Array) -> tuple[Array, Array]:
+        mean, log_std = jnp.split(self.trunk(observation), 2, axis=-1)
+        return mean, jnp.clip(log_std, *LOG_STD_RANGE)
+
+
+def _normalise(x: Array) -> Array:
+    """LayerNorm without its scale and offset."""
+    centred = x - x.mean(axis=-1, keepdims=True)
+    return centred * jax.lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
