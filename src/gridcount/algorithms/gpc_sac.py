@@ -113,7 +113,7 @@ class GPCSAC(SoftFields):
 
     def act(self, state: GPCState, observation: Array) -> Array:
         """The mode of the policy."""
-        return state.learner.policy.mode(observation)
+        return state.learner.acting_policy.mode(observation)
 
 
 def settle(config: GPCSAC, data: Transitions) -> tuple[GPCSAC, dict[str, str]]:

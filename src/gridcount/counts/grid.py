@@ -38,10 +38,10 @@ class Grid(eqx.Module):
             raise ValueError(f"a grid needs bins >= 1 and margin >= 1, not bins={bins} and margin={margin}")
         low, high = values.min(axis=0), values.max(axis=0)
         reach = math.ceil((margin - 1) / 2 * bins)
-        unbounded = cls(jnp.asarray(low), jnp.asarray(high), bins, (-reach,) * len(low), (bins + reach,) * len(low))
-        ends = np.minimum(unbounded.cell(jnp.minimum(low, -limit)), 0), np.maximum(unbounded.cell(jnp.maximum(high, limit)), bins)
-        first, last = (tuple(int(i) for i in end) for end in ends)
-        return cls(unbounded.low, unbounded.high, bins, first, last)
+        width = high - low + np.float32(WIDTH_GUARD)
+        ends = (np.floor(bins * (end - low) / width + 0.5) for end in (np.minimum(low, -limit), np.maximum(high, limit)))
+        first, last = (tuple(int(i) for i in np.clip(end, -reach, bins + reach)) for end in ends)
+        return cls(jnp.asarray(low), jnp.asarray(high), bins, first, last)
 
     @property
     def sizes(self) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from gridcount.data.catalogue import MAZE_NAMES, normalised_score
 
+ENVIRONMENTS = MAZE_NAMES  # names whose policies can be rolled out
 Act = Callable[[NDArray[np.float32]], NDArray[np.float32]]  # observations [episodes, dim] -> actions
 
 
@@ -39,7 +40,7 @@ class Evaluation(NamedTuple):
 
 def has_environment(name: str) -> bool:
     """Whether policies for this dataset can be rolled out here."""
-    return name in MAZE_NAMES
+    return name in ENVIRONMENTS
 
 
 def evaluate(act: Act, name: str, episodes: int, seed: int) -> Evaluation:

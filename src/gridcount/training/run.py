@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import FrameType
@@ -24,10 +24,10 @@ from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import Prepared
 from gridcount.data.catalogue import unknown
 from gridcount.data.transitions import Transitions
-from gridcount.evaluation.rollouts import evaluate, has_environment
+from gridcount.evaluation.rollouts import ENVIRONMENTS, Act, evaluate, has_environment
 from gridcount.training import checkpoints
 from gridcount.training.loop import SeedMetrics, make_block, make_learners, seed_keys
-from gridcount.training.logs import MetricLog, Row
+from gridcount.training.logs import MetricLog, Row, read_rows
 from gridcount.training.progress import Display
 
 EPOCH = 1000  # updates per block at most
@@ -46,7 +46,8 @@ class Interrupted(RuntimeError):
 class Plan:
     """What to train, on what, for how long: everything a run's result depends on, besides code and machine."""
 
-    dataset: str
+    dataset: str  # a name or a file
+    environment: str | None  # where policies are scored; None: they are not
     algorithm: str
     fields: dict[str, Any]  # the algorithm's hyper-parameters, every "auto" settled
     seeds: tuple[int, ...]
@@ -59,6 +60,8 @@ class Plan:
         """Refuse a plan that cannot be carried out, before anything is computed."""
         if self.algorithm not in ALGORITHMS:
             raise unknown("algorithm", self.algorithm, tuple(ALGORITHMS))
+        if self.environment is not None and not has_environment(self.environment):
+            raise unknown("environment", self.environment, ENVIRONMENTS)
         if not self.seeds or self.updates < 1 or self.evaluate_every < 1 or self.episodes < 1:
             raise ValueError("seeds, updates, evaluate-every and episodes must all be at least 1")
         if self.evaluate_every > EPOCH and self.evaluate_every % EPOCH:
@@ -72,14 +75,9 @@ class Plan:
         return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in self.fields.items()})
 
 
-def make_plan(
-    data: Transitions, name: str, algorithm: str, prepared: Prepared, seeds: tuple[int, ...], updates: int, every: int, episodes: int
-) -> Plan:
-    """The plan of a new run, checked."""
-    settings = {field.name: getattr(prepared.algorithm, field.name) for field in fields(prepared.algorithm)}
-    plan = Plan(name, algorithm, settings, seeds, updates, every, episodes, fingerprint(data))
-    plan.check()
-    return plan
+def settings(algorithm: Any) -> dict[str, Any]:
+    """An algorithm's hyper-parameters, as a plan keeps them."""
+    return {field.name: getattr(algorithm, field.name) for field in fields(algorithm)}
 
 
 def read_plan(directory: Path) -> Plan:
@@ -91,7 +89,7 @@ def read_plan(directory: Path) -> Plan:
         plan = Plan(**json.loads(path.read_text()))
     except (json.JSONDecodeError, TypeError) as error:
         raise ValueError(f"{path}: not a run's configuration ({error})") from error
-    return Plan(**(asdict(plan) | {"seeds": tuple(plan.seeds)}))
+    return replace(plan, seeds=tuple(plan.seeds))
 
 
 def train(plan: Plan, prepared: Prepared, directory: Path, display: Display, *, keep: int = 2, save_every: float = 60.0) -> list[Row]:
@@ -139,20 +137,31 @@ def train(plan: Plan, prepared: Prepared, directory: Path, display: Display, *, 
                     raise Interrupted(f"stopped at update {done:,}; everything is in {directory}")
         finally:
             log.close()
-    from gridcount.training.logs import read_rows
-
     return read_rows(directory)
 
 
-def restore_states(directory: Path, prepared: Prepared) -> tuple[Plan, list[Any], int]:
-    """The states in a run's newest checkpoint, one per seed, and their number of updates."""
+def restore_policies(directory: Path, prepared: Prepared) -> tuple[list[Any], list[Act], int]:
+    """The states and deterministic policies in a run's newest checkpoint, one per seed, and their number of updates."""
     plan = read_plan(directory)
     saved = checkpoints.numbered(directory / "checkpoints")
     if not saved:
         raise FileNotFoundError(f"{directory}: the run has no checkpoint yet; let it train a little longer")
     template = jax.eval_shape(lambda key: prepared.algorithm.init(key, prepared.rows), jax.random.key(0))
     states, done, _, _ = _restore(saved[-1], [template] * len(plan.seeds), plan)
-    return plan, states, done
+    act = jax.jit(prepared.algorithm.act)
+    return states, [_policy(act, state) for state in states], done
+
+
+def refuse_other_plan(directory: Path, plan: Plan) -> None:
+    """A run goes on as it began: only its number of updates may grow."""
+    before, after = (json.loads(json.dumps(asdict(each))) for each in (read_plan(directory), plan))
+    if after["updates"] < before["updates"]:
+        raise ValueError(f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}")
+    before, after = (each | each.pop("fields") | {"updates": 0} for each in (before, after))
+    changed = {name: (before.get(name), after.get(name)) for name in before | after if before.get(name) != after.get(name)}
+    if changed:
+        listed = "; ".join(f"{name} was {old}, now {new}" for name, (old, new) in changed.items())
+        raise ValueError(f"{directory}: cannot resume, because {listed}. Repeat the run's own flags, or start a new run")
 
 
 def fingerprint(data: Transitions) -> str:
@@ -211,12 +220,17 @@ def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], i
 
 def _evaluate(plan: Plan, act: Any, states: list[Any], done: int) -> list[dict[str, float]]:
     """Each seed's scores; start states differ from evaluation to evaluation, but not from run to run."""
-    if not has_environment(plan.dataset):
+    if plan.environment is None:
         return [{} for _ in plan.seeds]
     return [
-        evaluate(lambda observation, state=state: np.asarray(act(state, observation)), plan.dataset, plan.episodes, seed=[seed, done]).summary()
+        evaluate(_policy(act, state), plan.environment, plan.episodes, seed=seed + 7919 * done).summary()
         for seed, state in zip(plan.seeds, states, strict=True)
     ]
+
+
+def _policy(act: Any, state: Any) -> Act:
+    """A state's policy as a function of NumPy arrays."""
+    return lambda observation: np.asarray(act(state, observation))
 
 
 def _rows(plan: Plan, done: int, pending: list[dict[str, list[float]]], evaluations: list[dict[str, float]]) -> Iterator[Row]:

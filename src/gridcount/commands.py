@@ -1,0 +1,300 @@
+"""What each command does with its flags. A dataclass is a command's flags; its comments are their help."""
+
+import sys
+import time
+from dataclasses import dataclass, field, make_dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from gridcount.algorithms import ALGORITHMS, make_algorithm
+from gridcount.algorithms.presets import Preset, preset_fields
+from gridcount.data.catalogue import MAZE_NAMES, NAMES, unknown
+from gridcount.data.load import load
+from gridcount.data.maze2d import make
+from gridcount.data.transitions import Transitions
+from gridcount.evaluation.rollouts import ENVIRONMENTS, has_environment
+from gridcount.evaluation.rollouts import evaluate as roll_out
+from gridcount.training import run as runs
+from gridcount.training.checkpoints import numbered
+from gridcount.training.logs import Row, read_rows
+from gridcount.training.progress import ConsoleDisplay
+
+LAST = 3  # evaluations that make the headline score
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a policy from logged data, evaluating it as it learns."""
+
+    dataset: tyro.conf.Positional[str]  # a dataset name such as maze2d-umaze-v1, or an .hdf5 file
+    algo: str = "gpc-sac"  # the algorithm
+    env: str | None = None  # environment to score the policy in; by default the dataset's own, if it has one
+    preset: Preset = "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
+    seeds: int = 1  # how many seeds to train together
+    seed: int = 0  # the first seed
+    updates: int | None = None  # gradient updates; by default the preset's
+    evaluate_every: int = 5000  # updates between evaluations
+    episodes: int = 20  # episodes per evaluation and seed
+    run: Path | None = None  # run directory; by default a new one under runs/
+    resume: bool = False  # go on with the run in --run, or the newest unfinished one of this dataset and algorithm
+    keep: int = 2  # checkpoints kept
+    checkpoint_seconds: float = 60.0  # least time between checkpoints; the last update always makes one
+    plot: bool = True  # draw the pictures at the end
+
+
+def train(words: list[str]) -> int:
+    """Train, or go on training."""
+    options, algorithm = _train_flags(words)
+    console = Console()
+    data = _load(options.dataset, console)
+    prepared = algorithm.prepare(data)
+    updates = options.updates or 1000 * preset_fields(options.algo, options.dataset, options.preset)["epochs"]
+    seeds = tuple(range(options.seed, options.seed + options.seeds))
+    plan = runs.Plan(
+        dataset=options.dataset,
+        environment=options.env or (options.dataset if has_environment(options.dataset) else None),
+        algorithm=options.algo,
+        fields=runs.settings(prepared.algorithm),
+        seeds=seeds,
+        updates=updates,
+        evaluate_every=min(options.evaluate_every, updates),
+        episodes=options.episodes,
+        fingerprint=runs.fingerprint(data),
+    )
+    plan.check()
+    directory = _run_directory(options, plan)
+    console.print(f"{len(data):,} transitions of {options.dataset}; {options.algo}, preset {options.preset}, seeds {list(seeds)}")
+    for name, note in prepared.notes.items():
+        console.print(f"  {name}: {note}", highlight=False)
+    if plan.environment is None:
+        console.print("  no environment is known for this dataset: the policy is trained but not scored (name one with --env)")
+    console.print(f"  run directory: {directory}", highlight=False, soft_wrap=True)
+    try:
+        rows = runs.train(plan, prepared, directory, ConsoleDisplay(console), keep=options.keep, save_every=options.checkpoint_seconds)
+    except runs.Interrupted as stopped:
+        console.print(f"{stopped}\nGo on with: gridcount train {' '.join(_without_resume(words))} --run {directory} --resume", soft_wrap=True)
+        return 130
+    _print_headline(rows, console)
+    if options.plot:
+        return _draw(directory, prepared, data, console)
+    return 0
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Roll out the newest checkpoint of a run with the deterministic policy."""
+
+    run: tyro.conf.Positional[Path]  # a run directory
+    episodes: int = 100  # episodes per seed
+    seed: int = 0  # draws the start states
+    env: str | None = None  # environment; by default the run's own
+
+
+def evaluate(words: list[str]) -> int:
+    """Score a trained policy."""
+    options = tyro.cli(Evaluate, args=words, prog="gridcount evaluate")
+    console = Console()
+    plan = runs.read_plan(options.run)
+    environment = options.env or plan.environment
+    if environment is None or not has_environment(environment):
+        raise unknown("environment", environment or "none", ENVIRONMENTS)
+    prepared, _ = _prepare_again(plan, console)
+    _, policies, done = runs.restore_policies(options.run, prepared)
+    table = Table(title=f"{plan.algorithm} on {plan.dataset} after {done:,} updates, {options.episodes} episodes per seed")
+    for heading in ("seed", "score", "return", "success"):
+        table.add_column(heading, justify="right")
+    scores = []
+    for seed, act in zip(plan.seeds, policies, strict=True):
+        result = roll_out(act, environment, options.episodes, options.seed)
+        scores.append(result.scores.mean())
+        table.add_row(str(seed), f"{result.scores.mean():.1f}", f"{result.returns.mean():.1f}", f"{result.success.mean():.0%}")
+    table.add_section()
+    table.add_row("mean ± std", f"{np.mean(scores):.1f} ± {np.std(scores):.1f}")
+    console.print(table)
+    return 0
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw a run: its learning curve and, for a maze, where its policy goes and what it knows."""
+
+    run: tyro.conf.Positional[tuple[Path, ...]]  # a run directory, or several to compare their curves in one picture
+    out: Path = Path("curves.png")  # where the comparison of several runs goes
+
+
+def plot(words: list[str]) -> int:
+    """Draw the pictures of a run, or compare the curves of several."""
+    options = tyro.cli(Plot, args=words, prog="gridcount plot")
+    console = Console()
+    if len(options.run) > 1:
+        from gridcount.report.pictures import draw_curves
+
+        console.print(f"picture: {draw_curves(list(options.run), options.out)}", highlight=False, soft_wrap=True)
+        return 0
+    if not options.run:
+        raise ValueError("name a run directory to draw; `gridcount train` prints where it put its run")
+    prepared, data = _prepare_again(runs.read_plan(options.run[0]), console)
+    return _draw(options.run[0], prepared, data, console)
+
+
+@dataclass(frozen=True)
+class Make:
+    """Generate a Maze2D dataset with D4RL's recipe."""
+
+    dataset: tyro.conf.Positional[str]  # a Maze2D name such as maze2d-large-v1
+    transitions: int = 1_000_000  # rows
+    seed: int = 0  # the same seed gives the same file
+    directory: Path | None = None  # where to put it; by default the cache
+
+
+@dataclass(frozen=True)
+class Info:
+    """Tell what is in a dataset."""
+
+    dataset: tyro.conf.Positional[str]  # a dataset name or an .hdf5 file
+
+
+def data(words: list[str]) -> int:
+    """Make a dataset or tell about one."""
+    subcommands = {"make": Make, "info": Info}
+    if not words or words[0] not in subcommands:
+        if not words or words[0] in ("-h", "--help"):
+            print("gridcount data make DATASET   generate a Maze2D dataset\ngridcount data info DATASET   tell what is in a dataset")
+            return 0
+        raise unknown("data command", words[0], tuple(subcommands))
+    options = tyro.cli(subcommands[words[0]], args=words[1:], prog=f"gridcount data {words[0]}")
+    console = Console()
+    if isinstance(options, Make):
+        if options.dataset not in MAZE_NAMES:
+            raise unknown("maze", options.dataset, MAZE_NAMES)
+        path = _with_bar(
+            console, options.dataset, lambda progress: make(options.dataset, options.transitions, options.seed, options.directory, progress)
+        )
+        console.print(f"{path}", soft_wrap=True, highlight=False)
+        return 0
+    _describe(_load(options.dataset, console), console)
+    return 0
+
+
+def _train_flags(words: list[str]) -> tuple[Train, Any]:
+    """The flags of `train`, which depend on the algorithm and its preset for the dataset: those are looked up first."""
+    chosen = {"algo": "gpc-sac", "preset": "fast", "dataset": next((word for word in words if word in NAMES), "")}
+    for flag in ("algo", "preset"):
+        for word, following in zip(words, [*words[1:], ""], strict=True):
+            chosen[flag] = following if word == f"--{flag}" else word.removeprefix(f"--{flag}=") if word.startswith(f"--{flag}=") else chosen[flag]
+    default = make_algorithm(chosen["algo"], chosen["dataset"], chosen["preset"])
+    flags = make_dataclass(
+        "Train",
+        [
+            ("options", tyro.conf.OmitArgPrefixes[Train]),
+            ("algorithm", tyro.conf.OmitArgPrefixes[ALGORITHMS[chosen["algo"]]], field(default=default)),
+        ],
+        frozen=True,
+    )
+    parsed = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
+    return parsed.options, parsed.algorithm
+
+
+def _run_directory(options: Train, plan: runs.Plan) -> Path:
+    """A new directory for a new run, the right old one for a resumed run; never one that would be overwritten."""
+    stem = f"{Path(options.dataset).stem}-{options.algo}"
+    if options.resume:
+        candidates = [options.run] if options.run else sorted(Path("runs").glob(f"{stem}*"), key=lambda path: -path.stat().st_mtime)
+        for candidate in candidates:
+            if (candidate / "config.json").exists() and (options.run or not _finished(candidate)):
+                runs.refuse_other_plan(candidate, plan)
+                return candidate
+        raise FileNotFoundError(f"there is no unfinished run to resume under {options.run or f'runs/{stem}*'}; leave out --resume to start one")
+    if options.run:
+        if (options.run / "config.json").exists():
+            raise ValueError(f"{options.run} already holds a run; go on with it by --resume, or name another directory with --run")
+        return options.run
+    numbers = (Path("runs") / (stem if i == 1 else f"{stem}-{i}") for i in range(1, sys.maxsize))
+    return next(path for path in numbers if not path.exists())
+
+
+def _finished(directory: Path) -> bool:
+    saved = numbered(directory / "checkpoints")
+    return bool(saved) and int(saved[-1].stem) >= runs.read_plan(directory).updates
+
+
+def _without_resume(words: list[str]) -> list[str]:
+    """The user's own words less --run DIR and --resume, to be repeated in advice."""
+    kept = [word for i, word in enumerate(words) if word != "--resume" and word != "--run" and (i == 0 or words[i - 1] != "--run")]
+    return [word for word in kept if not word.startswith("--run=")]
+
+
+def _prepare_again(plan: runs.Plan, console: Console) -> tuple[Any, Transitions]:
+    """The data and the prepared algorithm of a run, as they were when it started."""
+    data = _load(plan.dataset, console)
+    if (found := runs.fingerprint(data)) != plan.fingerprint:
+        raise ValueError(f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})")
+    return plan.make_algorithm().prepare(data), data
+
+
+def _load(name: str, console: Console) -> Transitions:
+    return _with_bar(console, name, lambda progress: load(name, progress))
+
+
+def _with_bar(console: Console, name: str, work: Any) -> Any:
+    """Do some work on a dataset with a progress bar that appears only if the work reports progress."""
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task: list[Any] = []
+        started = time.monotonic()
+
+        def progress(done: int, total: int) -> None:
+            if not task:
+                console.print(f"generating {total:,} transitions of {name} (once; kept for next time)", highlight=False)
+                task.append(bar.add_task("generating", total=total))
+            bar.update(task[0], completed=done)
+
+        result = work(progress)
+    if task:
+        console.print(f"generated in {time.monotonic() - started:.0f} s")
+    return result
+
+
+def _print_headline(rows: list[Row], console: Console) -> None:
+    """The mean of the last evaluations, per seed and over seeds."""
+    if not rows or rows[0].get("score") is None:
+        return
+    table = Table(title=f"mean of the last {LAST} evaluations")
+    for heading in ("seed", "score", "success"):
+        table.add_column(heading, justify="right")
+    means = []
+    for seed in sorted({row["seed"] for row in rows}):
+        last = [row for row in rows if row["seed"] == seed][-LAST:]
+        means.append(np.mean([row["score"] for row in last]))
+        table.add_row(str(seed), f"{means[-1]:.1f}", f"{np.mean([row['success'] for row in last]):.0%}")
+    table.add_section()
+    table.add_row("mean ± std", f"{np.mean(means):.1f} ± {np.std(means):.1f}")
+    console.print(table)
+
+
+def _draw(directory: Path, prepared: Any, data: Transitions, console: Console) -> int:
+    from gridcount.report.pictures import draw_run
+
+    for path in draw_run(directory, prepared, data):
+        console.print(f"picture: {path}", highlight=False, soft_wrap=True)
+    return 0
+
+
+def _describe(data: Transitions, console: Console) -> None:
+    """What is in a dataset, as a table."""
+    lengths, returns = data.episode_lengths, data.episode_returns
+    table = Table(title=data.name, show_header=False)
+    table.add_row("transitions", f"{len(data):,}")
+    table.add_row("episodes", f"{len(lengths):,}, of {lengths.min()} to {lengths.max()} steps, returns {returns.min():.4g} to {returns.max():.4g}")
+    table.add_row("terminals", f"{int(data.terminated.sum()):,}")
+    table.add_row("reward", f"mean {data.reward.mean():.4f}, from {data.reward.min():.4g} to {data.reward.max():.4g}")
+    for column in ("observation", "action"):
+        values = getattr(data, column)
+        for i, (low, high) in enumerate(zip(values.min(axis=0), values.max(axis=0), strict=True)):
+            table.add_row(f"{column} {i}", f"{low:.4g} to {high:.4g}")
+    console.print(table)
