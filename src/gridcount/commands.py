@@ -2,9 +2,11 @@
 
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, make_dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import tyro
@@ -12,7 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from gridcount.algorithms import ALGORITHMS, make_algorithm
+from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.presets import Preset, preset_fields
 from gridcount.data.catalogue import MAZE_NAMES, NAMES, unknown
 from gridcount.data.load import load
@@ -22,8 +24,10 @@ from gridcount.evaluation.rollouts import ENVIRONMENTS, has_environment
 from gridcount.evaluation.rollouts import evaluate as roll_out
 from gridcount.training import run as runs
 from gridcount.training.checkpoints import numbered
-from gridcount.training.logs import Row, read_rows
+from gridcount.training.logs import Row
 from gridcount.training.progress import ConsoleDisplay
+
+Result = TypeVar("Result")
 
 LAST = 3  # evaluations that make the headline score
 
@@ -78,7 +82,9 @@ def train(words: list[str]) -> int:
     try:
         rows = runs.train(plan, prepared, directory, ConsoleDisplay(console), keep=options.keep, save_every=options.checkpoint_seconds)
     except runs.Interrupted as stopped:
-        console.print(f"{stopped}\nGo on with: gridcount train {' '.join(_without_resume(words))} --run {directory} --resume", soft_wrap=True)
+        console.print(
+            f"{stopped}\nGo on with: gridcount train {' '.join(_without_resume(words))} --run {directory} --resume", soft_wrap=True
+        )
         return 130
     _print_headline(rows, console)
     if options.plot:
@@ -162,13 +168,13 @@ class Info:
 
 def data(words: list[str]) -> int:
     """Make a dataset or tell about one."""
-    subcommands = {"make": Make, "info": Info}
+    subcommands: dict[str, type[Make] | type[Info]] = {"make": Make, "info": Info}
     if not words or words[0] not in subcommands:
         if not words or words[0] in ("-h", "--help"):
             print("gridcount data make DATASET   generate a Maze2D dataset\ngridcount data info DATASET   tell what is in a dataset")
             return 0
         raise unknown("data command", words[0], tuple(subcommands))
-    options = tyro.cli(subcommands[words[0]], args=words[1:], prog=f"gridcount data {words[0]}")
+    options: Make | Info = tyro.cli(subcommands[words[0]], args=words[1:], prog=f"gridcount data {words[0]}")
     console = Console()
     if isinstance(options, Make):
         if options.dataset not in MAZE_NAMES:
@@ -184,20 +190,14 @@ def data(words: list[str]) -> int:
 
 def _train_flags(words: list[str]) -> tuple[Train, Any]:
     """The flags of `train`, which depend on the algorithm and its preset for the dataset: those are looked up first."""
-    chosen = {"algo": "gpc-sac", "preset": "fast", "dataset": next((word for word in words if word in NAMES), "")}
-    for flag in ("algo", "preset"):
-        for word, following in zip(words, [*words[1:], ""], strict=True):
-            chosen[flag] = following if word == f"--{flag}" else word.removeprefix(f"--{flag}=") if word.startswith(f"--{flag}=") else chosen[flag]
-    default = make_algorithm(chosen["algo"], chosen["dataset"], chosen["preset"])
-    flags = make_dataclass(
-        "Train",
-        [
-            ("options", tyro.conf.OmitArgPrefixes[Train]),
-            ("algorithm", tyro.conf.OmitArgPrefixes[ALGORITHMS[chosen["algo"]]], field(default=default)),
-        ],
-        frozen=True,
-    )
-    parsed = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
+    spaced = " ".join(words).replace("=", " ").split()
+    value = dict(pairwise(spaced))  # each word -> the word after it
+    dataset = next((word for word in words if word in NAMES), "")
+    default = make_algorithm(value.get("--algo", Train.algo), dataset, value.get("--preset", Train.preset))
+    options: Any = tyro.conf.OmitArgPrefixes[Train]
+    algorithm: Any = tyro.conf.OmitArgPrefixes[type(default)]  # type: ignore[misc]
+    flags: Any = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
+    parsed: Any = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
     return parsed.options, parsed.algorithm
 
 
@@ -210,7 +210,9 @@ def _run_directory(options: Train, plan: runs.Plan) -> Path:
             if (candidate / "config.json").exists() and (options.run or not _finished(candidate)):
                 runs.refuse_other_plan(candidate, plan)
                 return candidate
-        raise FileNotFoundError(f"there is no unfinished run to resume under {options.run or f'runs/{stem}*'}; leave out --resume to start one")
+        raise FileNotFoundError(
+            f"there is no unfinished run to resume under {options.run or f'runs/{stem}*'}; leave out --resume to start one"
+        )
     if options.run:
         if (options.run / "config.json").exists():
             raise ValueError(f"{options.run} already holds a run; go on with it by --resume, or name another directory with --run")
@@ -242,7 +244,7 @@ def _load(name: str, console: Console) -> Transitions:
     return _with_bar(console, name, lambda progress: load(name, progress))
 
 
-def _with_bar(console: Console, name: str, work: Any) -> Any:
+def _with_bar(console: Console, name: str, work: Callable[[Callable[[int, int], None]], Result]) -> Result:
     """Do some work on a dataset with a progress bar that appears only if the work reports progress."""
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task: list[Any] = []
@@ -290,7 +292,9 @@ def _describe(data: Transitions, console: Console) -> None:
     lengths, returns = data.episode_lengths, data.episode_returns
     table = Table(title=data.name, show_header=False)
     table.add_row("transitions", f"{len(data):,}")
-    table.add_row("episodes", f"{len(lengths):,}, of {lengths.min()} to {lengths.max()} steps, returns {returns.min():.4g} to {returns.max():.4g}")
+    table.add_row(
+        "episodes", f"{len(lengths):,}, of {lengths.min()} to {lengths.max()} steps, returns {returns.min():.4g} to {returns.max():.4g}"
+    )
     table.add_row("terminals", f"{int(data.terminated.sum()):,}")
     table.add_row("reward", f"mean {data.reward.mean():.4f}, from {data.reward.min():.4g} to {data.reward.max():.4g}")
     for column in ("observation", "action"):

@@ -116,7 +116,7 @@ class StateCells(NamedTuple):
 
     def _scaled(self, x: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
         width = self.high[dimension] - self.low[dimension] + np.float32(WIDTH_GUARD)
-        return np.floor(self.bins * (x[:, dimension] - self.low[dimension]) / width + np.float32(0.5))
+        return np.asarray(np.floor(self.bins * (x[:, dimension] - self.low[dimension]) / width + np.float32(0.5)), np.float32)
 
     def _code(self, x: NDArray[np.float32], group: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Mixed-radix code of a group of cell indices (Eq. 3 without its collisions)."""

@@ -1,7 +1,7 @@
 """The one shape all data takes: checked columns on the host, batches of rows on the device."""
 
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jax import Array
@@ -19,8 +19,8 @@ class Batch(NamedTuple):
     reward: Array  # [rows]
     next_observation: Array  # [rows, observation_dim]
     terminated: Array  # [rows] 1.0 where the episode truly ended, so nothing is bootstrapped
-    state_cell: Array | None = None  # [rows] rank of the observation's grid cell, for algorithms that count
-    next_state_cell: Array | None = None  # [rows] the same of the next observation
+    state_cell: Any = None  # [rows] rank of the observation's grid cell, for algorithms that count
+    next_state_cell: Any = None  # [rows] the same of the next observation
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,9 @@ class Transitions:
                 where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
                 raise ValueError(f"{self.name}: column '{column}' holds {array[where]} at row {where[0]}; remove or repair that row")
         if self.observation.shape != self.next_observation.shape:
-            raise ValueError(f"{self.name}: observation {self.observation.shape} and next_observation {self.next_observation.shape} differ in shape")
+            raise ValueError(
+                f"{self.name}: observation {self.observation.shape} and next_observation {self.next_observation.shape} differ in shape"
+            )
         if not self.observation.shape[1] or not self.action.shape[1]:
             raise ValueError(f"{self.name}: observations and actions need at least one dimension each")
         beyond = np.abs(self.action).max(axis=1) > 1 + 1e-5
@@ -61,10 +63,12 @@ class Transitions:
 
     @property
     def observation_dim(self) -> int:
+        """Numbers in an observation."""
         return int(self.observation.shape[1])
 
     @property
     def action_dim(self) -> int:
+        """Numbers in an action."""
         return int(self.action.shape[1])
 
     @property
@@ -83,7 +87,8 @@ class Transitions:
 
     def rows(self) -> Batch:
         """All rows as one host-side Batch; the training loop puts it on the device once."""
-        return Batch(*(np.asarray(getattr(self, name)) for name in Batch._fields[:4]), self.terminated.astype(np.float32))  # type: ignore[arg-type]
+        columns = (self.observation, self.action, self.reward, self.next_observation, self.terminated.astype(np.float32))
+        return Batch(*cast("tuple[Array, Array, Array, Array, Array]", columns))
 
     def equals(self, other: "Transitions") -> bool:
         """True where every column holds the same values."""

@@ -153,10 +153,9 @@ class BatchedMaze:
         truncated = np.full(self.episodes, self._steps >= self.task.limit)
         return self.state.astype(np.float32), self.task.reward(self.state[:, :2]), np.zeros(self.episodes, dtype=bool), truncated
 
-
     def success(self, observation: Float32) -> Bool:
         """Where the particle is within the goal's reach."""
-        return np.hypot(*(observation[:, :2] - self.task.goal).T) <= GOAL_RADIUS
+        return np.asarray(np.hypot(*(observation[:, :2] - self.task.goal).T) <= GOAL_RADIUS)
 
 
 class Maze2D(gymnasium.Env[Float32, Float32]):

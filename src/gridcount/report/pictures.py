@@ -79,7 +79,9 @@ def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> P
                 x, y = (result.observations[:, episode, i] + WALL_OFFSET for i in (0, 1))
                 axis.plot(y, x, linewidth=1, alpha=0.7, color=COLOURS[0])
                 axis.plot(y[0], x[0], "o", markersize=3, color=COLOURS[1])
-        axis.add_patch(Circle((maze.goal[1] + WALL_OFFSET, maze.goal[0] + WALL_OFFSET), GOAL_RADIUS, fill=False, color=COLOURS[2], linewidth=2))
+        axis.add_patch(
+            Circle((maze.goal[1] + WALL_OFFSET, maze.goal[0] + WALL_OFFSET), GOAL_RADIUS, fill=False, color=COLOURS[2], linewidth=2)
+        )
         axis.set(title=title, xticks=[], yticks=[])
     return _save(figure, path)
 

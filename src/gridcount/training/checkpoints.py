@@ -8,7 +8,7 @@ of a few hundred megabytes on one host does not need, at the price of a second o
 import os
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -44,7 +44,7 @@ def save(path: Path, arrays: Arrays) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     with partial.open("wb") as file:
-        np.savez(file, **_packed(arrays))
+        np.savez(file, **cast(Any, _packed(arrays)))
         file.flush()
         os.fsync(file.fileno())
     partial.replace(path)

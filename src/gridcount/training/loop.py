@@ -47,7 +47,9 @@ def make_block(algorithm: Algorithm[Any], updates: int) -> Block:
 class Learners(Protocol):
     """Several seeds of one algorithm on one dataset."""
 
-    states: list[Any]  # one per seed
+    @property
+    def states(self) -> list[Any]:
+        """The seeds' states, one by one."""
 
     def advance(self, start: int) -> SeedMetrics:
         """Make a block of updates from update `start` on, for every seed."""
@@ -60,25 +62,29 @@ class SideBySide:
     """
 
     def __init__(self, block: Block, states: Sequence[Any], rows: Batch, keys: Sequence[Array]):
-        self.states = list(states)
+        self._states = list(states)
         self._rows = jax.tree.map(jnp.asarray, rows)
         self._keys = list(keys)
         self._block = jax.jit(block, donate_argnums=0)
-        self._pool = ThreadPoolExecutor(min(len(self.states), os.cpu_count() or 1))
+        self._pool = ThreadPoolExecutor(min(len(self._states), os.cpu_count() or 1))
         self._compiled: Any = None
+
+    @property
+    def states(self) -> list[Any]:
+        """The seeds' states, one by one."""
+        return self._states
 
     def advance(self, start: int) -> SeedMetrics:
         """Make a block of updates from update `start` on, for every seed."""
         first = jnp.asarray(start, jnp.int32)
         if self._compiled is None:  # once, before threads race to do it
-            self._compiled = self._block.lower(self.states[0], self._rows, self._keys[0], first).compile()
-        results = list(self._pool.map(lambda i: self._run(i, first), range(len(self.states))))
+            self._compiled = self._block.lower(self._states[0], self._rows, self._keys[0], first).compile()
+        results = list(self._pool.map(lambda i: self._run(i, first), range(len(self._states))))
         return {name: np.array([float(metrics[name]) for metrics in results]) for name in results[0]}
 
     def _run(self, index: int, first: Array) -> Metrics:
-        self.states[index], metrics = self._compiled(self.states[index], self._rows, self._keys[index], first)
-        jax.block_until_ready(metrics)
-        return metrics
+        self._states[index], metrics = self._compiled(self._states[index], self._rows, self._keys[index], first)
+        return {name: metric.block_until_ready() for name, metric in metrics.items()}
 
 
 class Vectorised:

@@ -26,8 +26,8 @@ from gridcount.data.catalogue import unknown
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import ENVIRONMENTS, Act, evaluate, has_environment
 from gridcount.training import checkpoints
-from gridcount.training.loop import SeedMetrics, make_block, make_learners, seed_keys
 from gridcount.training.logs import MetricLog, Row, read_rows
+from gridcount.training.loop import SeedMetrics, make_block, make_learners, seed_keys
 from gridcount.training.progress import Display
 
 EPOCH = 1000  # updates per block at most
@@ -99,7 +99,9 @@ def train(plan: Plan, prepared: Prepared, directory: Path, display: Display, *, 
     algorithm, rows = prepared.algorithm, prepared.rows
     keys = [seed_keys(seed) for seed in plan.seeds]
     states = [algorithm.init(init_key, rows) for init_key, _ in keys]
-    done, pending, sizes = 0, [], {}
+    done = 0
+    pending: list[dict[str, list[float]]] = []  # metrics of blocks since the last evaluation
+    sizes: dict[str, int] = {}
     if saved := checkpoints.numbered(directory / "checkpoints"):
         states, done, pending, sizes = _restore(saved[-1], states, plan)
     block_size = min(plan.evaluate_every, EPOCH)
@@ -109,7 +111,11 @@ def train(plan: Plan, prepared: Prepared, directory: Path, display: Display, *, 
     last_save = time.monotonic()
 
     def save() -> None:
-        arrays = {f"seed{seed}{name}": leaf for seed, state in zip(plan.seeds, learners.states, strict=True) for name, leaf in checkpoints.flatten(state).items()}
+        arrays = {
+            f"seed{seed}{name}": leaf
+            for seed, state in zip(plan.seeds, learners.states, strict=True)
+            for name, leaf in checkpoints.flatten(state).items()
+        }
         arrays["run"] = np.frombuffer(json.dumps({"updates": done, "sizes": log.sizes(), "pending": pending}).encode(), np.uint8)
         checkpoints.save(directory / "checkpoints" / f"{done:010d}.npz", arrays)
         checkpoints.prune(directory / "checkpoints", keep)
@@ -168,7 +174,7 @@ def fingerprint(data: Transitions) -> str:
     """A digest of every column, so that a run is never continued on other data."""
     digest = hashlib.sha256()
     for column in (data.observation, data.action, data.reward, data.next_observation, data.terminated):
-        digest.update(np.ascontiguousarray(column))
+        digest.update(np.ascontiguousarray(column).view(np.uint8).data)
     return digest.hexdigest()[:16]
 
 
