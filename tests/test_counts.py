@@ -197,9 +197,9 @@ def test_a_dimension_that_never_varies_is_dropped_from_states_and_harmless_in_ac
     assert (counter.count(elsewhere, data.action) == counter.count(data.observation, data.action)).all()
 
 
-@pytest.mark.parametrize("megabytes", [512, 2**-10], ids=["dense", "sparse"])
+@pytest.mark.parametrize("megabytes", [512, 2**-4], ids=["dense", "sparse"])
 def test_a_counter_counts_a_log_and_doubts_what_is_not_in_it(make_log: MakeLog, megabytes: float) -> None:
-    data = make_log(rows=300)
+    data = make_log(rows=300, action_dim=5)
     counter = GridCounter.fit(data, bins=3, pessimism=2.0, megabytes=megabytes)
     assert isinstance(counter.table, DenseTable if megabytes == 512 else SparseTable)
     rank = counter.cells.rank(data.observation)
@@ -210,7 +210,7 @@ def test_a_counter_counts_a_log_and_doubts_what_is_not_in_it(make_log: MakeLog, 
     assert counter.count(far, data.action).max() == 0
     assert (counter.uncertainty(far, data.action) == pytest.approx(2 * np.sqrt(np.log(2)))) is True
     assert counter.uncertainty(data.observation, data.action).max() < 2 * np.sqrt(np.log(2))
-    with pytest.raises(ValueError, match="do not fit a counter of 3 observation and 2 action dimensions"):
+    with pytest.raises(ValueError, match="do not fit a counter of 3 observation and 5 action dimensions"):
         counter.count(data.action, data.observation)
 
 

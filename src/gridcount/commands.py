@@ -1,9 +1,10 @@
 """What each command does with its flags. A dataclass is a command's flags; its comments are their help."""
 
+import shlex
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,7 +21,7 @@ from gridcount.data.catalogue import MAZE_NAMES, NAMES, unknown
 from gridcount.data.load import load
 from gridcount.data.maze2d import make
 from gridcount.data.transitions import Transitions
-from gridcount.evaluation.rollouts import ENVIRONMENTS, has_environment
+from gridcount.evaluation.rollouts import ENVIRONMENTS, has_environment, refuse_misfit
 from gridcount.evaluation.rollouts import evaluate as roll_out
 from gridcount.training import run as runs
 from gridcount.training.checkpoints import numbered
@@ -55,10 +56,11 @@ class Train:
 def train(words: list[str]) -> int:
     """Train, or go on training."""
     options, algorithm = _train_flags(words)
-    console = Console()
+    console = _console()
     data = _load(options.dataset, console)
     prepared = algorithm.prepare(data)
-    updates = options.updates or 1000 * preset_fields(options.algo, options.dataset, options.preset)["epochs"]
+    planned = 1000 * preset_fields(options.algo, _preset_name(words), options.preset)["epochs"]
+    updates = planned if options.updates is None else options.updates
     seeds = tuple(range(options.seed, options.seed + options.seeds))
     plan = runs.Plan(
         dataset=options.dataset,
@@ -73,18 +75,19 @@ def train(words: list[str]) -> int:
     )
     plan.check()
     directory = _run_directory(options, plan)
-    console.print(f"{len(data):,} transitions of {options.dataset}; {options.algo}, preset {options.preset}, seeds {list(seeds)}")
+    told = f"{len(data):,} transitions of {options.dataset}; {options.algo}, preset {options.preset}, seeds {list(seeds)}"
+    console.print(told, soft_wrap=True)
     for name, note in prepared.notes.items():
-        console.print(f"  {name}: {note}", highlight=False)
+        console.print(f"  {name}: {note}", soft_wrap=True)
     if plan.environment is None:
-        console.print("  no environment is known for this dataset: the policy is trained but not scored (name one with --env)")
-    console.print(f"  run directory: {directory}", highlight=False, soft_wrap=True)
+        told = "  no environment is known for this dataset: the policy is trained but not scored (name one with --env)"
+        console.print(told, soft_wrap=True)
+    console.print(f"  run directory: {directory}", soft_wrap=True)
     try:
         rows = runs.train(plan, prepared, directory, ConsoleDisplay(console), keep=options.keep, save_every=options.checkpoint_seconds)
     except runs.Interrupted as stopped:
-        console.print(
-            f"{stopped}\nGo on with: gridcount train {' '.join(_without_resume(words))} --run {directory} --resume", soft_wrap=True
-        )
+        again = shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
+        console.print(f"{stopped}\nGo on with: gridcount train {again}", soft_wrap=True)
         return 130
     _print_headline(rows, console)
     if options.plot:
@@ -104,13 +107,17 @@ class Evaluate:
 
 def evaluate(words: list[str]) -> int:
     """Score a trained policy."""
+    _refuse_unknown_flags(words, Evaluate)
     options = tyro.cli(Evaluate, args=words, prog="gridcount evaluate")
-    console = Console()
+    console = _console()
     plan = runs.read_plan(options.run)
     environment = options.env or plan.environment
-    if environment is None or not has_environment(environment):
-        raise unknown("environment", environment or "none", ENVIRONMENTS)
-    prepared, _ = _prepare_again(plan, console)
+    if environment is None:
+        raise ValueError(f"{options.run}: the run was trained without an environment; name one with --env: {', '.join(ENVIRONMENTS)}")
+    if not has_environment(environment):
+        raise unknown("environment", environment, ENVIRONMENTS)
+    prepared, data = _prepare_again(plan, console)
+    refuse_misfit(environment, data.observation_dim, data.action_dim)
     _, policies, done = runs.restore_policies(options.run, prepared)
     table = Table(title=f"{plan.algorithm} on {plan.dataset} after {done:,} updates, {options.episodes} episodes per seed")
     for heading in ("seed", "score", "return", "success"):
@@ -136,12 +143,13 @@ class Plot:
 
 def plot(words: list[str]) -> int:
     """Draw the pictures of a run, or compare the curves of several."""
+    _refuse_unknown_flags(words, Plot)
     options = tyro.cli(Plot, args=words, prog="gridcount plot")
-    console = Console()
+    console = _console()
     if len(options.run) > 1:
         from gridcount.report.pictures import draw_curves
 
-        console.print(f"picture: {draw_curves(list(options.run), options.out)}", highlight=False, soft_wrap=True)
+        console.print(f"picture: {draw_curves(list(options.run), options.out)}", soft_wrap=True)
         return 0
     if not options.run:
         raise ValueError("name a run directory to draw; `gridcount train` prints where it put its run")
@@ -174,15 +182,16 @@ def data(words: list[str]) -> int:
             print("gridcount data make DATASET   generate a Maze2D dataset\ngridcount data info DATASET   tell what is in a dataset")
             return 0
         raise unknown("data command", words[0], tuple(subcommands))
+    _refuse_unknown_flags(words, subcommands[words[0]])
     options: Make | Info = tyro.cli(subcommands[words[0]], args=words[1:], prog=f"gridcount data {words[0]}")
-    console = Console()
+    console = _console()
     if isinstance(options, Make):
         if options.dataset not in MAZE_NAMES:
             raise unknown("maze", options.dataset, MAZE_NAMES)
         path = _with_bar(
             console, options.dataset, lambda progress: make(options.dataset, options.transitions, options.seed, options.directory, progress)
         )
-        console.print(f"{path}", soft_wrap=True, highlight=False)
+        console.print(f"{path}", soft_wrap=True)
         return 0
     _describe(_load(options.dataset, console), console)
     return 0
@@ -192,13 +201,29 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
     """The flags of `train`, which depend on the algorithm and its preset for the dataset: those are looked up first."""
     spaced = " ".join(words).replace("=", " ").split()
     value = dict(pairwise(spaced))  # each word -> the word after it
-    dataset = next((word for word in words if word in NAMES), "")
-    default = make_algorithm(value.get("--algo", Train.algo), dataset, value.get("--preset", Train.preset))
+    default = make_algorithm(value.get("--algo", Train.algo), _preset_name(words), value.get("--preset", Train.preset))
+    _refuse_unknown_flags(words, Train, type(default))
     options: Any = tyro.conf.OmitArgPrefixes[Train]
     algorithm: Any = tyro.conf.OmitArgPrefixes[type(default)]  # type: ignore[misc]
     flags: Any = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
     parsed: Any = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
     return parsed.options, parsed.algorithm
+
+
+def _preset_name(words: list[str]) -> str:
+    """The dataset whose presets apply: the one named, or for a file the one whose environment is named."""
+    return next((word for word in words if word in NAMES), "")
+
+
+def _refuse_unknown_flags(words: list[str], *kinds: type[Any]) -> None:
+    """An unknown flag is answered with the flags there are; tyro would only suggest a near one."""
+    known = {"--help"}
+    for flag in (each for kind in kinds for each in fields(kind) if each.default is not MISSING):  # without a default: not a flag
+        name = flag.name.replace("_", "-")
+        known |= {f"--{name}", f"--no-{name}"} if flag.type is bool else {f"--{name}"}
+    for word in words:
+        if word.startswith("--") and (name := word.split("=")[0].replace("_", "-")) not in known:
+            raise unknown("flag", name, tuple(known))
 
 
 def _run_directory(options: Train, plan: runs.Plan) -> Path:
@@ -240,6 +265,11 @@ def _prepare_again(plan: runs.Plan, console: Console) -> tuple[Any, Transitions]
     return plan.make_algorithm().prepare(data), data
 
 
+def _console() -> Console:
+    """Prints what it is given: a path in brackets is a path, not markup."""
+    return Console(highlight=False, markup=False)
+
+
 def _load(name: str, console: Console) -> Transitions:
     return _with_bar(console, name, lambda progress: load(name, progress))
 
@@ -252,7 +282,7 @@ def _with_bar(console: Console, name: str, work: Callable[[Callable[[int, int], 
 
         def progress(done: int, total: int) -> None:
             if not task:
-                console.print(f"generating {total:,} transitions of {name} (once; kept for next time)", highlight=False)
+                console.print(f"generating {total:,} transitions of {name} (once; kept for next time)", soft_wrap=True)
                 task.append(bar.add_task("generating", total=total))
             bar.update(task[0], completed=done)
 
@@ -282,8 +312,11 @@ def _print_headline(rows: list[Row], console: Console) -> None:
 def _draw(directory: Path, prepared: Any, data: Transitions, console: Console) -> int:
     from gridcount.report.pictures import draw_run
 
-    for path in draw_run(directory, prepared, data):
-        console.print(f"picture: {path}", highlight=False, soft_wrap=True)
+    pictures = draw_run(directory, prepared, data)
+    for path in pictures:
+        console.print(f"picture: {path}", soft_wrap=True)
+    if not pictures:
+        console.print(f"{directory}: the policy was not scored, so there is nothing to draw (train with --env)", soft_wrap=True)
     return 0
 
 

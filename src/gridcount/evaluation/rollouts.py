@@ -8,7 +8,8 @@ from numpy.typing import NDArray
 
 from gridcount.data.catalogue import MAZE_NAMES, normalised_score
 
-ENVIRONMENTS = MAZE_NAMES  # names whose policies can be rolled out
+DIMENSIONS = dict.fromkeys(MAZE_NAMES, (4, 2))  # numbers in an observation and in an action of each environment
+ENVIRONMENTS = tuple(DIMENSIONS)  # names whose policies can be rolled out
 Act = Callable[[NDArray[np.float32]], NDArray[np.float32]]  # observations [episodes, dim] -> actions
 
 
@@ -41,6 +42,16 @@ class Evaluation(NamedTuple):
 def has_environment(name: str) -> bool:
     """Whether policies for this dataset can be rolled out here."""
     return name in ENVIRONMENTS
+
+
+def refuse_misfit(name: str, observation_dim: int, action_dim: int) -> None:
+    """Refuse to roll out a policy in an environment that speaks of other observations or actions."""
+    if (observation_dim, action_dim) != DIMENSIONS[name]:
+        wanted = "an environment of {} observation and {} action dimensions"
+        raise ValueError(
+            f"the data calls for {wanted.format(observation_dim, action_dim)}, but {name} is {wanted.format(*DIMENSIONS[name])}; "
+            "name another with --env, or leave it out to train without scores"
+        )
 
 
 def evaluate(act: Act, name: str, episodes: int, seed: int) -> Evaluation:

@@ -69,6 +69,7 @@ class ConsoleDisplay:
             f"update {row['updates']:>9,}  seed {row['seed']}  {score}{self._losses(row)}"
             f"{self._rate(row['updates']):.0f} updates/s  {_duration(left)} left",
             highlight=False,
+            soft_wrap=True,  # a log file has one line per evaluation, however narrow it is taken to be
         )
         self._bar.update(self._task, description=self._describe())
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -24,7 +25,7 @@ from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import Prepared
 from gridcount.data.catalogue import unknown
 from gridcount.data.transitions import Transitions
-from gridcount.evaluation.rollouts import ENVIRONMENTS, Act, evaluate, has_environment
+from gridcount.evaluation.rollouts import ENVIRONMENTS, Act, evaluate, has_environment, refuse_misfit
 from gridcount.training import checkpoints
 from gridcount.training.logs import MetricLog, Row, read_rows
 from gridcount.training.loop import SeedMetrics, make_block, make_learners, seed_keys
@@ -95,8 +96,12 @@ def read_plan(directory: Path) -> Plan:
 def train(plan: Plan, prepared: Prepared, directory: Path, display: Display, *, keep: int = 2, save_every: float = 60.0) -> list[Row]:
     """Carry out a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics."""
     plan.check()
-    write_record(directory, plan)
     algorithm, rows = prepared.algorithm, prepared.rows
+    if keep < 1:
+        raise ValueError(f"keep is {keep}; a run keeps at least 1 checkpoint")
+    if plan.environment is not None:
+        refuse_misfit(plan.environment, rows.observation.shape[1], rows.action.shape[1])
+    write_record(directory, plan)
     keys = [seed_keys(seed) for seed in plan.seeds]
     states = [algorithm.init(init_key, rows) for init_key, _ in keys]
     done = 0
@@ -125,7 +130,7 @@ def train(plan: Plan, prepared: Prepared, directory: Path, display: Display, *, 
         try:
             while done < plan.updates:
                 metrics = learners.advance(done)
-                _refuse_divergence(metrics, plan.seeds, done, directory)
+                _refuse_divergence(metrics, learners.states, plan.seeds, done, directory)
                 done += block_size
                 pending.append({name: values.tolist() for name, values in metrics.items()})
                 display.advance(done, pending[-1])
@@ -245,16 +250,27 @@ def _rows(plan: Plan, done: int, pending: list[dict[str, list[float]]], evaluati
         yield {"updates": done, "seed": seed} | evaluations[i] | means
 
 
-def _refuse_divergence(metrics: SeedMetrics, seeds: tuple[int, ...], done: int, directory: Path) -> None:
-    for name, values in metrics.items():
-        for seed, value in zip(seeds, values.tolist(), strict=True):
-            if not math.isfinite(value) or abs(value) > EXPLODED:
-                kept = checkpoints.numbered(directory / "checkpoints")
-                raise Diverged(
-                    f"seed {seed}: metric '{name}' became {value:.3g} after update {done:,}; training stopped.\n"
-                    + (f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. ")
-                    + "Try a smaller --critic-rate, --layer-norm, or more --pessimism."
-                )
+def _refuse_divergence(metrics: SeedMetrics, states: list[Any], seeds: tuple[int, ...], done: int, directory: Path) -> None:
+    """Stop at the first bad metric, or at weights that went bad in the block's last update, which no metric has seen yet."""
+    bad_metrics = (
+        (seed, f"metric '{name}' became {value:.3g}")
+        for name, values in metrics.items()
+        for seed, value in zip(seeds, values.tolist(), strict=True)
+        if not math.isfinite(value) or abs(value) > EXPLODED
+    )
+    bad_weights = (
+        (seed, f"'{jax.tree_util.keystr(path)}' is no longer finite")
+        for seed, state in zip(seeds, states, strict=True)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
+        if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all()
+    )
+    for seed, what in chain(bad_metrics, bad_weights):
+        kept = checkpoints.numbered(directory / "checkpoints")
+        raise Diverged(
+            f"seed {seed}: {what} after update {done:,}; training stopped.\n"
+            + (f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. ")
+            + "Try a smaller --critic-rate, --layer-norm, or more --pessimism."
+        )
 
 
 class _Stop:
