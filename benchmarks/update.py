@@ -154,9 +154,8 @@ def show(figures: dict[str, Any]) -> None:
 def _processor() -> str:
     """The processor's name where the system tells it."""
     info = Path("/proc/cpuinfo")
-    names = (
-        [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if line.startswith("model name")] if info.exists() else []
-    )
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.processor() or platform.machine()
 
 

@@ -21,10 +21,10 @@ def results_table() -> str:
         last = {seed: [row for row in rows if row["seed"] == seed][-3:] for seed in plan["seeds"]}
         means = [float(np.mean([row["score"] for row in each])) for each in last.values()]
         success = float(np.mean([row["success"] for each in last.values() for row in each]))
-        lines.append(
-            f"| {plan['algorithm']} on {plan['dataset']} (generated data) | {len(means)} | {plan['updates']:,} | **{np.mean(means):.1f}** ± {np.std(means):.1f} "
-            f"| {', '.join(f'{mean:.1f}' for mean in means)} | {success:.0%} |"
-        )
+        each_seed = ", ".join(f"{mean:.1f}" for mean in means)
+        headline = f"**{np.mean(means):.1f}** ± {np.std(means):.1f}"
+        label = f"{plan['algorithm']} on {plan['dataset']} (generated data)"
+        lines.append(f"| {label} | {len(means)} | {plan['updates']:,} | {headline} | {each_seed} | {success:.0%} |")
     return "\n".join(lines)
 
 
@@ -35,9 +35,8 @@ def bench_table() -> str:
     for name, row in bench["updates"].items():
         lines.append(f"| {name} | {row['milliseconds']:.2f} | {row['megaflop']:.0f} | {row['gigaflops']:.1f} | {row['share']:.0%} |")
     lines.append(f"| matrix multiplication (1024 x 1024) | | | {bench['matmul_gigaflops']:.1f} | 100% |")
-    lines.append(
-        f"\nCounting takes {bench['counting_share']:.1%} of a GPC-SAC update; ranking two million 17-d states takes {bench['ranking_seconds']:.1f} s."
-    )
+    counting, ranking = bench["counting_share"], bench["ranking_seconds"]
+    lines.append(f"\nCounting takes {counting:.1%} of a GPC-SAC update; ranking two million 17-d states takes {ranking:.1f} s.")
     lines.append(f"Measured on {bench['machine']}.")
     return "\n".join(lines)
 
