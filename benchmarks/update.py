@@ -145,9 +145,8 @@ def show(figures: dict[str, Any]) -> None:
     table.add_row("matrix multiplication", "", "", f"{figures['matmul_gigaflops']:.1f}", "100%", "")
     console = Console(width=140)
     console.print(table)
-    console.print(
-        f"counting (map, visit, read 512 pairs): {figures['counting_milliseconds']:.3f} ms, {figures['counting_share']:.1%} of a GPC-SAC update"
-    )
+    milliseconds, share = figures["counting_milliseconds"], figures["counting_share"]
+    console.print(f"counting (map, visit, read 512 pairs): {milliseconds:.3f} ms, {share:.1%} of a GPC-SAC update")
     console.print(f"ranking 2,000,000 states of {OBSERVATION} dimensions: {figures['ranking_seconds']:.2f} s")
 
 

@@ -221,11 +221,12 @@ def test_a_second_ctrl_c_stops_at_once_and_keeps_what_was_saved(
             signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(ConsoleDisplay, "evaluated", interrupt_twice)
+    handler = signal.getsignal(signal.SIGINT)
     run = tmp_path / "run"
     assert main(["train", str(maze_file), *SHORT, "--checkpoint-seconds", "0", "--run", str(run)]) == 130
     assert "press Ctrl-C again" in capsys.readouterr().err
     assert progress(run) == 20
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert signal.getsignal(signal.SIGINT) is handler  # as before the run
 
 
 # --- what may change on resume, and what may not ---
