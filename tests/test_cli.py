@@ -3,13 +3,11 @@
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
 
 from gridcount import __version__
 from gridcount.cli import main
@@ -20,17 +18,6 @@ UMAZE = "maze2d-umaze-v1"
 HOPPER = Path(__file__).parent / "data" / "hopper_medium_replay-v1.hdf5"
 UNSCORED = ["--hidden", "8", "--batch-size", "16", "--bins", "4", "--updates", "40", "--evaluate-every", "20"]
 SMALL = [*UNSCORED, "--env", UMAZE, "--episodes", "2", "--no-plot"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compile_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Runs of one configuration compile the same program: keep it for all tests of the session."""
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.getbasetemp() / "compiled"))  # type: ignore[no-untyped-call]
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # type: ignore[no-untyped-call]
-    compilation_cache.reset_cache()
-    yield
-    jax.config.update("jax_compilation_cache_dir", None)  # type: ignore[no-untyped-call]
-    compilation_cache.reset_cache()
 
 
 Said = Callable[[list[str]], tuple[int, str, str]]

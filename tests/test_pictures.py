@@ -1,12 +1,9 @@
 """Pictures: whole files that show something, for every algorithm and for several runs at once."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from numpy.typing import NDArray
@@ -14,17 +11,6 @@ from numpy.typing import NDArray
 from gridcount.cli import main
 
 SMALL = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--updates", "40", "--evaluate-every", "20"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compile_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Runs of one configuration compile the same program: keep it for all tests of the session."""
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.getbasetemp() / "compiled"))  # type: ignore[no-untyped-call]
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # type: ignore[no-untyped-call]
-    compilation_cache.reset_cache()
-    yield
-    jax.config.update("jax_compilation_cache_dir", None)  # type: ignore[no-untyped-call]
-    compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="module")

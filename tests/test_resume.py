@@ -1,6 +1,5 @@
 """A run that was killed, interrupted, extended or damaged: it goes on to the same bits, or is refused with the way out."""
 
-import os
 import random
 import shlex
 import shutil
@@ -8,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ import h5py
 import jax
 import numpy as np
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
 
 from gridcount.cli import main
 from gridcount.training.checkpoints import numbered
@@ -29,29 +27,16 @@ LONG = [*SMALL, "--updates", "300", "--evaluate-every", "10", "--seeds", "2", "-
 KILLS = 5
 
 
-@pytest.fixture(scope="module", autouse=True)
-def compile_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """Runs of one configuration compile the same program: keep it for all tests of the session."""
-    folder = tmp_path_factory.getbasetemp() / "compiled"
-    jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # type: ignore[no-untyped-call]
-    compilation_cache.reset_cache()
-    yield folder
-    jax.config.update("jax_compilation_cache_dir", None)  # type: ignore[no-untyped-call]
-    compilation_cache.reset_cache()
-
-
 Start = Callable[[list[str]], "subprocess.Popen[str]"]
 
 
 @pytest.fixture(scope="module")
-def start(compile_once: Path) -> Start:
+def start() -> Start:
     """Start a real `gridcount train` process."""
-    settings = {"JAX_COMPILATION_CACHE_DIR": str(compile_once), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
 
     def start(words: list[str]) -> "subprocess.Popen[str]":
         command = [sys.executable, "-m", "gridcount", "train", *words]
-        return subprocess.Popen(command, env=os.environ | settings, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     return start
 

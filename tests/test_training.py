@@ -2,7 +2,6 @@
 
 import json
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ import numpy as np
 import pytest
 from conftest import MakeLog
 from jax import Array
-from jax.experimental.compilation_cache import compilation_cache
 from numpy.typing import NDArray
 from rich.console import Console
 
@@ -33,17 +31,6 @@ from gridcount.training.progress import ConsoleDisplay
 UMAZE = "maze2d-umaze-v1"
 SMALL = ["--env", UMAZE, "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--no-plot"]
 SHORT = [*SMALL, "--updates", "40", "--evaluate-every", "20"]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compile_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Runs of one configuration compile the same program: keep it for all tests of the session."""
-    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.getbasetemp() / "compiled"))  # type: ignore[no-untyped-call]
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # type: ignore[no-untyped-call]
-    compilation_cache.reset_cache()
-    yield
-    jax.config.update("jax_compilation_cache_dir", None)  # type: ignore[no-untyped-call]
-    compilation_cache.reset_cache()
 
 
 @pytest.fixture(scope="module")

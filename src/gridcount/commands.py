@@ -1,14 +1,16 @@
 """What each command does with its flags. A dataclass is a command's flags; its comments are their help."""
 
+import os
 import shlex
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
+import jax
 import numpy as np
 import tyro
 from rich.console import Console
@@ -19,7 +21,7 @@ from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.presets import Preset, preset_fields
 from gridcount.data.catalogue import MAZE_NAMES, NAMES, unknown
 from gridcount.data.load import load
-from gridcount.data.maze2d import make
+from gridcount.data.maze2d import cache_directory, make
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import ENVIRONMENTS, has_environment, refuse_misfit
 from gridcount.evaluation.rollouts import evaluate as roll_out
@@ -31,6 +33,9 @@ from gridcount.training.progress import ConsoleDisplay
 Result = TypeVar("Result")
 
 LAST = 3  # evaluations that make the headline score
+
+# Compiled programs are kept, so that resuming, evaluating and repeating a run start at once.
+jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR", str(cache_directory() / "compiled")))  # type: ignore[no-untyped-call]
 
 
 @dataclass(frozen=True)
@@ -57,8 +62,6 @@ def train(words: list[str]) -> int:
     """Train, or go on training."""
     options, algorithm = _train_flags(words)
     console = _console()
-    data = _load(options.dataset, console)
-    prepared = algorithm.prepare(data)
     planned = 1000 * preset_fields(options.algo, _preset_name(words), options.preset)["epochs"]
     updates = planned if options.updates is None else options.updates
     seeds = tuple(range(options.seed, options.seed + options.seeds))
@@ -66,14 +69,17 @@ def train(words: list[str]) -> int:
         dataset=options.dataset,
         environment=options.env or (options.dataset if has_environment(options.dataset) else None),
         algorithm=options.algo,
-        fields=runs.settings(prepared.algorithm),
+        fields={},
         seeds=seeds,
         updates=updates,
         evaluate_every=min(options.evaluate_every, updates),
         episodes=options.episodes,
-        fingerprint=runs.fingerprint(data),
+        fingerprint="",
     )
-    plan.check()
+    plan.check()  # before a dataset is made or read for nothing
+    data = _load(options.dataset, console)
+    prepared = algorithm.prepare(data)
+    plan = replace(plan, fields=runs.settings(prepared.algorithm), fingerprint=runs.fingerprint(data))
     directory = _run_directory(options, plan)
     told = f"{len(data):,} transitions of {options.dataset}; {options.algo}, preset {options.preset}, seeds {list(seeds)}"
     console.print(told, soft_wrap=True)
@@ -271,6 +277,7 @@ def _console() -> Console:
 
 
 def _load(name: str, console: Console) -> Transitions:
+    """The data a command works on."""
     return _with_bar(console, name, lambda progress: load(name, progress))
 
 

@@ -101,7 +101,6 @@ def train(plan: Plan, prepared: Prepared, directory: Path, display: Display, *, 
         raise ValueError(f"keep is {keep}; a run keeps at least 1 checkpoint")
     if plan.environment is not None:
         refuse_misfit(plan.environment, rows.observation.shape[1], rows.action.shape[1])
-    write_record(directory, plan)
     keys = [seed_keys(seed) for seed in plan.seeds]
     states = [algorithm.init(init_key, rows) for init_key, _ in keys]
     done = 0
@@ -109,6 +108,7 @@ def train(plan: Plan, prepared: Prepared, directory: Path, display: Display, *, 
     sizes: dict[str, int] = {}
     if saved := checkpoints.numbered(directory / "checkpoints"):
         states, done, pending, sizes = _restore(saved[-1], states, plan)
+    write_record(directory, plan)
     block_size = min(plan.evaluate_every, EPOCH)
     learners = make_learners(make_block(algorithm, block_size), states, rows, [train_key for _, train_key in keys])
     act = jax.jit(algorithm.act)
@@ -271,7 +271,7 @@ def _refuse_divergence(metrics: SeedMetrics, states: list[Any], seeds: tuple[int
         raise Diverged(
             f"seed {seed}: {what} after update {done:,}; training stopped.\n"
             + (f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. ")
-            + "Try a smaller --critic-rate, --layer-norm, or more --pessimism."
+            + "Try a smaller --critic-rate, or --layer-norm."
         )
 
 
