@@ -79,13 +79,11 @@ def _matches(source: str, names: Sequence[str], role: str, spec: str, named: dic
     """The columns a spec means, in the order it gives them, those of a glob in the order of the table."""
     members: list[str] = []
     for item in [spec] if spec in names else _items(spec):  # a name may itself hold a comma
-        if item in names:
-            hits = [item]
-        else:
-            hits = [name for name in names if fnmatchcase(name, item) and named.get(name, role) == role]
+        globbed = (name for name in names if fnmatchcase(name, item) and named.get(name, role) == role)
+        hits = [item] if item in names else list(globbed)
         if not hits:
             near = difflib.get_close_matches(item, names, n=1, cutoff=0.5)
-            hint = f"; did you mean '{near[0]}'?" if near else ""
+            hint = f"; did you mean '{near[0]}'?" if near else "."
             raise ValueError(f"{source}: {_flag(role)} names '{item}', which no column matches{hint} It has {_listing(names)}")
         members += [name for name in hits if name not in members]
     if not members:

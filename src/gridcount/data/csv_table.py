@@ -26,16 +26,21 @@ def read_csv_columns(path: Path, names: list[str], text_is_fine: tuple[str, ...]
     """Columns of numbers by name (those of `text_is_fine` as text where they are not numbers); an empty cell is NaN."""
     with _open(path) as file:
         header, delimiter = _header(path, file)
-        table = _parse(file, delimiter, [header.index(name) for name in names], len(header))
-    if table is not None:
-        return {name: table[:, i] for i, name in enumerate(names)}
-    with _open(path) as file:  # something is not a plain number: column by column, with words for what is wrong
-        header, delimiter = _header(path, file)
-        cells = _cells(path, file, delimiter, [header.index(name) for name in names], len(header))
-    if not cells:
-        return {name: np.empty(0) for name in names}
-    by_column = zip(names, zip(*cells, strict=True), strict=True)
-    return {name: _column(name, values, name in text_is_fine, refuse) for name, values in by_column}
+        start = file.tell()
+        first = next((line for line in csv.reader(file, delimiter=delimiter) if line), [])
+        if not first:
+            return {name: np.empty(0) for name in names}
+        # NumPy parses what starts as numbers; words (true, false, an episode's name) are read one by one
+        plain = [name for name in names if _is_number(value := first[header.index(name)]) or not value] if len(first) == len(header) else []
+        table = _parse(file, start, delimiter, [header.index(name) for name in plain]) if plain else None
+        if table is None:
+            plain = []
+        wordy = [name for name in names if name not in plain]
+        file.seek(start)
+        cells = _cells(path, file, delimiter, [header.index(name) for name in wordy], len(header)) if wordy else []
+    columns = {name: table[:, i] for i, name in enumerate(plain)} if table is not None else {}
+    values = zip(wordy, zip(*cells, strict=True), strict=True)
+    return columns | {name: _column(name, column, name in text_is_fine, refuse) for name, column in values}
 
 
 @contextmanager
@@ -65,14 +70,12 @@ def _header(path: Path, file: TextIO) -> tuple[list[str], str]:
     return names, delimiter
 
 
-def _parse(file: TextIO, delimiter: str, wanted: list[int], width: int) -> NDArray[np.float64] | None:
-    """All wanted columns at once where every value is a number or empty; None where one is not."""
-    position = file.tell()
+def _parse(file: TextIO, start: int, delimiter: str, wanted: list[int]) -> NDArray[np.float64] | None:
+    """The wanted columns at once where every value is a number or empty; None where one is not."""
     for lines in (file, _filled(file, delimiter)):
-        file.seek(position)
+        file.seek(start)
         try:
-            table = np.loadtxt(lines, delimiter=delimiter, usecols=wanted, ndmin=2, quotechar='"', comments=None)
-            return table if table.size else np.empty((0, len(wanted)))
+            return np.loadtxt(lines, delimiter=delimiter, usecols=wanted, ndmin=2, quotechar='"', comments=None)
         except (ValueError, IndexError):
             continue
     return None

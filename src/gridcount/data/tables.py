@@ -99,7 +99,7 @@ def _read_npz(path: Path, names: list[str], text_is_fine: tuple[str, ...]) -> Ar
                 arrays[name] = archive[name]
             except ValueError as error:
                 raise ValueError(
-                    f"{path}: '{name}' holds Python objects or is damaged ({error}); save it as plain numbers, for pickled data is never read"
+                    f"{path}: '{name}' holds Python objects or is damaged ({error}); save plain numbers, for pickled data is never read"
                 ) from error
             except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, RuntimeError, NotImplementedError) as error:
                 raise ValueError(f"{path}: '{name}' is truncated or damaged ({error}); get the file again") from error
@@ -145,10 +145,10 @@ def _read_parquet(path: Path, names: list[str], text_is_fine: tuple[str, ...]) -
             table = file.read(columns=names)
         except (arrow.ArrowException, OSError) as error:
             raise ValueError(f"{path}: truncated or damaged Parquet ({error}); get the file again") from error
-    return {name: _from_arrow(str(path), name, table.column(name), name in text_is_fine) for name in names}
+    return {name: from_arrow(str(path), name, table.column(name), name in text_is_fine) for name in names}
 
 
-def _from_arrow(source: str, name: str, column: Any, text_is_fine: bool) -> NDArray[Any]:
+def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) -> NDArray[Any]:
     """An Arrow column as [rows] or, from a list column, as [rows, dims]; a null is NaN."""
     import pyarrow as arrow
     import pyarrow.compute as compute
@@ -160,7 +160,7 @@ def _from_arrow(source: str, name: str, column: Any, text_is_fine: bool) -> NDAr
         lengths = np.unique(compute.list_value_length(column).to_numpy(zero_copy_only=False))
         if len(lengths) != 1 or np.isnan(lengths[0]):
             raise ValueError(f"{source}: '{name}' holds lists of different lengths or none; every row needs the same dimensions")
-        flat = _from_arrow(source, name, arrow.chunked_array([compute.list_flatten(column)]), text_is_fine=False)
+        flat = from_arrow(source, name, arrow.chunked_array([compute.list_flatten(column)]))
         return flat.reshape(len(column), int(lengths[0]))
     if arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_boolean(kind) or arrow.types.is_decimal(kind):
         column = column.cast(arrow.float64()) if column.null_count or arrow.types.is_decimal(kind) else column

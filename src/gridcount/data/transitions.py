@@ -98,7 +98,8 @@ class Transitions:
 
     def rows(self) -> Batch:
         """All rows as one host-side Batch; the training loop puts it on the device once."""
-        return Batch(*(np.asarray(getattr(self, name)) for name in Batch._fields[:4]), self.terminated.astype(np.float32))  # type: ignore[arg-type]
+        columns = (self.observation, self.action, self.reward, self.next_observation)
+        return Batch(*map(np.asarray, columns), self.terminated.astype(np.float32))  # type: ignore[arg-type, call-arg]
 
     def in_units(self, action: NDArray[Any]) -> NDArray[Any]:
         """A policy's actions in [-1, 1], mapped back to the units the log was written in."""
