@@ -60,13 +60,25 @@ def import_log(
     path: str | Path, name: str, columns: Columns | None = None, *, scale_actions: bool = False, replace: bool = False
 ) -> Transitions:
     """Store a log once in the local layout; afterwards `load(name)` finds it."""
+    free_name(name, replace)
+    return store(read_log(path, columns), name, scale_actions=scale_actions, replace=replace)
+
+
+def store(log: Log, name: str, *, scale_actions: bool = False, replace: bool = False) -> Transitions:
+    """Store a log that was already read."""
+    target = free_name(name, replace)
+    data = to_transitions(log, name, scale_actions)
+    local.write_local(target, data, {"source": log.source}, replace)
+    return data
+
+
+def free_name(name: str, replace: bool = False) -> Path:
+    """The folder an import of this name goes to, or an error where the name cannot be taken."""
     local.check_name(name)
     target = local.imported_directory() / name
     if target.exists() and not replace:
         raise ValueError(f"there is an imported dataset '{name}' already ({target}); choose another name or give --replace")
-    data = to_transitions(_read(_locate(str(path), "auto", None), columns), name, scale_actions)
-    local.write_local(target, data, {"source": str(path)}, replace)
-    return data
+    return target
 
 
 def known_names() -> tuple[str, ...]:

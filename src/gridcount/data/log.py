@@ -1,4 +1,4 @@
-"""A log as a file holds it: numbers under agreed names, not yet judged. Readers make it, `check` judges it, training takes or refuses it."""
+"""A log as a file holds it: numbers under agreed names, not yet judged. Readers make it, `check` judges it, training takes or refuses."""
 
 from dataclasses import dataclass
 from typing import Any
