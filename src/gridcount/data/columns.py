@@ -54,12 +54,12 @@ def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, lis
             if found:
                 roles[role] = found
                 taken.update(found)
-    for role in REQUIRED:
-        if role not in roles:
-            raise ValueError(f"{source}: no column for the {role}; it has {_listing(names)}. Name it with {_flag(role)} COLUMN")
     for role in ("reward", "terminated", "truncated", "episode"):
         if len(roles.get(role, ())) > 1:
             raise ValueError(f"{source}: the {role} must be one column, not {_listing(roles[role])}; name one with {_flag(role)} COLUMN")
+    for role in REQUIRED:
+        if role not in roles:
+            raise ValueError(f"{source}: no column for the {role}; it has {_listing(names)}. Name it with {_flag(role)} COLUMN")
     owner: dict[str, str] = {}
     for role, members in roles.items():
         for name in members:

@@ -45,8 +45,8 @@ class Span:
         total = columns.sum(axis=1, dtype=np.float64)
         if not np.isfinite(total).all():
             real = np.isfinite(columns)
-            for d in np.flatnonzero(~real.all(axis=1)):
-                self.unreal[d] += (~real[d]).sum()
+            for d in map(int, np.flatnonzero(~real.all(axis=1))):
+                self.unreal[d] += int((~real[d]).sum())
                 if self.first_unreal[d] < 0:
                     self.first_unreal[d] = self.rows + int(np.argmin(real[d]))
             low, high = np.where(real, columns, np.inf).min(axis=1), np.where(real, columns, -np.inf).max(axis=1)
@@ -81,7 +81,7 @@ class Rows:
 
     def add(self, mask: Bool, start: int) -> None:
         """Take in a chunk that begins at row `start`."""
-        hits = np.count_nonzero(mask)
+        hits = int(np.count_nonzero(mask))
         if hits and not self.count:
             self.first = start + int(np.argmax(mask))
         self.count += hits
@@ -161,7 +161,7 @@ def _steps(
         step = np.abs(after - observation) * inside[:, None]
     facts.step_squares += np.nan_to_num(np.einsum("ij,ij->j", step, step, dtype=np.float64), posinf=0.0)
     beyond = step > jump
-    for d in np.flatnonzero(beyond.any(axis=0)):
+    for d in map(int, np.flatnonzero(beyond.any(axis=0))):
         facts.jumps[d].add(beyond[:, d], part.start)
 
 
