@@ -45,6 +45,8 @@ def read_hdf5_log(path: str | Path) -> Log:
     observation = matrix(source, "observations", columns["observations"])
     rows = len(observation)
     for key, column in columns.items():
+        if column.ndim == 0:
+            raise ValueError(f"{path}: '{key}' is a single value; expected one per row, so get the file again")
         if len(column) != rows:
             raise ValueError(f"{path}: '{key}' has {len(column)} rows, 'observations' has {rows}; the file is inconsistent, get it again")
     return Log(
@@ -72,8 +74,8 @@ def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
             missing = [key for key in REQUIRED if key not in present]
             if missing:
                 raise ValueError(
-                    f"{path}: key '{missing[0]}' is missing; the file has {sorted(file)}. D4RL's layout needs {', '.join(REQUIRED)}"
+                    f"{path}: key '{missing[0]}' is missing; the file has {sorted(map(str, file))}. D4RL's layout needs {', '.join(REQUIRED)}"
                 )
             return {key: np.asarray(numbers(str(path), key, file[key])[()]) for key in present}
-    except (OSError, RuntimeError, KeyError) as error:
+    except (OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:
         raise ValueError(f"{path}: truncated or damaged HDF5 ({error}); get the file again") from error

@@ -128,19 +128,26 @@ def _refuse_source(name: str, source: Source) -> None:
 
 
 def _read(path: str, columns: Columns | None) -> Log:
+    try:
+        return _read_format(path, columns)
+    except (ValueError, MemoryError) as error:  # what a library says of a damaged file seldom names the file
+        if path in str(error):
+            raise
+        raise ValueError(f"{path}: truncated or damaged ({error}); get the file again") from error
+
+
+def _read_format(path: str, columns: Columns | None) -> Log:
     suffix = Path(path).suffix.lower()
-    if path.startswith(PREFIX) or Path(path).is_dir():
-        log = read_minari_log(path)
-    elif suffix in HDF5_SUFFIXES:
-        log = read_hdf5_log(path)
-    elif suffix in SUFFIXES:
+    if not path.startswith(PREFIX) and Path(path).is_file() and suffix in SUFFIXES:
         return read_table_log(path, columns)
-    else:
-        known = ", ".join((*HDF5_SUFFIXES, *SUFFIXES))
-        raise ValueError(f"{path}: files ending in '{suffix}' are not understood; there are {known}, and Minari folders")
     if columns is not None and columns != Columns():
         raise ValueError(f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format names its own")
-    return log
+    if path.startswith(PREFIX) or Path(path).is_dir():
+        return read_minari_log(path)
+    if suffix in HDF5_SUFFIXES:
+        return read_hdf5_log(path)
+    known = ", ".join((*HDF5_SUFFIXES, *SUFFIXES))
+    raise ValueError(f"{path}: files ending in '{suffix}' are not understood; there are {known}, and Minari folders")
 
 
 def _title(name: str, path: str) -> str:

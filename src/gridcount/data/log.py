@@ -126,7 +126,7 @@ def numbers(source: str, key: str, column: NDArray[Any]) -> NDArray[Any]:
 
 def matrix(source: str, key: str, column: NDArray[Any]) -> Float32:
     """A column of vectors, in single precision."""
-    if column.ndim != 2:
+    if column.ndim != 2 or not column.shape[1]:
         raise ValueError(f"{source}: '{key}' has shape {column.shape}; expected (rows, dimensions), so reshape it first")
     with np.errstate(over="ignore"):  # a number beyond single precision becomes inf, which is reported with its row
         return column.astype(np.float32, copy=False)

@@ -100,7 +100,7 @@ def _join(folder: Path, episodes: list[_Episode], action_space: dict[str, Any], 
 def _hdf5_episodes(path: Path, key: str | None) -> Iterator[_Episode]:
     try:
         with h5py.File(path, "r") as file:
-            for name in sorted((name for name in file if name.startswith("episode_")), key=_number):
+            for name in sorted((name for name in map(str, file) if name.startswith("episode_")), key=_number):
                 group = file[name]
                 observations = group["observations"] if key is None else group["observations"][key]
                 columns = [observations, *(group[column] for column in _Episode._fields[1:])]
@@ -110,7 +110,7 @@ def _hdf5_episodes(path: Path, key: str | None) -> Iterator[_Episode]:
                     numbers(str(path), f"{name}/{field}", column)
                 if len(columns[2]):
                     yield _Episode(*(column[()] for column in columns))
-    except (OSError, RuntimeError, KeyError) as error:
+    except (OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:
         raise ValueError(f"{path}: truncated or damaged Minari file ({error}); get the dataset again") from error
 
 

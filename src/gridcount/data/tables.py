@@ -2,7 +2,8 @@
 
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -110,14 +111,16 @@ def _read_npz(path: Path, names: list[str], text_is_fine: tuple[str, ...]) -> Ar
     return arrays
 
 
-def _open_npz(path: Path) -> Any:
-    try:
-        archive = np.load(path, allow_pickle=False)
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
-        raise ValueError(f"{path}: not a readable .npz archive ({error}); save it with numpy.savez") from error
-    if not isinstance(archive, np.lib.npyio.NpzFile):
-        raise ValueError(f"{path}: holds a single array, not an .npz archive; save it with numpy.savez")
-    return archive
+@contextmanager
+def _open_npz(path: Path) -> Iterator[Any]:
+    with path.open("rb") as file:  # opened here, for NumPy leaves its own handle open where the archive is damaged
+        try:
+            archive = np.load(file, allow_pickle=False)
+        except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
+            raise ValueError(f"{path}: not a readable .npz archive ({error}); save it with numpy.savez") from error
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError(f"{path}: holds a single array, not an .npz archive; save it with numpy.savez")
+        yield archive
 
 
 def _parquet(path: Path) -> Any:
