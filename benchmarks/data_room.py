@@ -1,4 +1,4 @@
-"""Measure what the data room promises: one million 17-d transitions checked in under 5 s within 1.5 times their memory, loaded in under 1 s.
+"""Measure the promises on data: one million 17-d transitions checked in under 5 s within 1.5 times their memory, loaded in under 1 s.
 
 Run with `python benchmarks/data_room.py`; it writes about 1 GB below a temporary folder, removes it, and prints a table.
 """

@@ -127,7 +127,7 @@ def wrong_shape(path: Path, rng: np.random.Generator) -> bool:
 
     def change(columns: Table) -> None:
         deep = columns[key][..., None]
-        columns[key] = {"flat": columns[key].ravel(), "deep": deep, "scalar": np.float64(1), "no columns": columns[key][:, :0]}[shape]
+        columns[key] = {"flat": columns[key].ravel(), "deep": deep, "scalar": np.array(1.0), "no columns": columns[key][:, :0]}[shape]
 
     rewrite(path, change)
     return True
@@ -177,6 +177,15 @@ CASES = [(".hdf5", damage) for damage in HDF5_ONLY] + [
 ]
 
 
+def outcome(path: Path) -> str | None:
+    """The message a file ends in, or None where it loads; any other error is a traceback and fails the test."""
+    try:
+        load(path)
+    except (ValueError, FileNotFoundError) as error:
+        return str(error)
+    return None
+
+
 def test_there_are_a_hundred() -> None:
     assert len(CASES) == 100
 
@@ -188,13 +197,11 @@ def test_a_damaged_file_ends_in_a_message(originals: list[Path], tmp_path: Path,
     path = tmp_path / f"damaged{suffix}"
     shutil.copy(next(original for original in originals if original.suffix == suffix), path)
     must_fail = damage(path, np.random.default_rng(seed))
-    try:
-        load(path)
-    except (ValueError, FileNotFoundError) as error:
-        assert str(path) in str(error)
-        assert len(str(error)) > len(str(path)) + 20
-    else:
-        assert not must_fail
+    message = outcome(path)
+    assert message is not None or not must_fail
+    if message is not None:
+        assert str(path) in message
+        assert len(message) > len(str(path)) + 20
     findings = check(path)
     if must_fail:
         assert exit_code(findings) == 2

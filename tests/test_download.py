@@ -174,7 +174,11 @@ def test_without_a_network_it_says_where_to_put_the_file(tmp_path: Path, monkeyp
         monkeypatch.setenv("GRIDCOUNT_D4RL_HOST", f"http://127.0.0.1:{closed.getsockname()[1]}")
         with pytest.raises(FileNotFoundError) as caught:
             load("pen-human-v1", console=quiet())
-    for fact in ("/datasets/offline_rl/hand_dapg_v1/pen-human-v1.hdf5", str(tmp_path / "datasets" / "pen-human-v1.hdf5"), "sha256 209e345b"):
+    for fact in (
+        "/datasets/offline_rl/hand_dapg_v1/pen-human-v1.hdf5",
+        str(tmp_path / "datasets" / "pen-human-v1.hdf5"),
+        "sha256 209e345b",
+    ):
         assert fact in str(caught.value)
 
 

@@ -57,7 +57,9 @@ def write_minari(root: Path, data: Transitions, layout: str, monkeypatch: pytest
     return f"test/{layout}-v0"
 
 
-@pytest.mark.parametrize("excerpt", ["hopper_random-v1.hdf5", "hopper_medium_replay-v1.hdf5", "walker2d_random-v1.hdf5", "pen-expert-v1.hdf5"])
+@pytest.mark.parametrize(
+    "excerpt", ["hopper_random-v1.hdf5", "hopper_medium_replay-v1.hdf5", "walker2d_random-v1.hdf5", "pen-expert-v1.hdf5"]
+)
 def test_every_format_loads_to_equal_transitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, excerpt: str) -> None:
     truth = read_hdf5(EXCERPTS / excerpt)
     for path in write_tables(tmp_path, truth):
@@ -72,7 +74,7 @@ def test_successors_are_derived_alike_in_every_table(tmp_path: Path) -> None:
     columns = smooth(60, episode=15)
     write_hdf5(tmp_path / "log.hdf5", columns, {})
     truth = read_hdf5(tmp_path / "log.hdf5")
-    np.savez(tmp_path / "log.npz", **columns)
+    np.savez(tmp_path / "log.npz", **columns)  # type: ignore[arg-type]
     assert load(tmp_path / "log.npz").equals(truth)
     table = {f"obs_{d}": columns["observations"][:, d] for d in range(3)} | {f"action_{d}": columns["actions"][:, d] for d in range(2)}
     table |= {"reward": columns["rewards"], "done": columns["terminals"], "timeout": columns["timeouts"].astype(int)}
@@ -137,11 +139,15 @@ def test_old_minari_files_keep_their_spaces_in_the_file(tmp_path: Path, monkeypa
 
 
 def small_table() -> dict[str, NDArray[Any]]:
-    return flat_columns(Transitions(np.eye(4, 2, dtype=np.float32), np.zeros((4, 1), np.float32), *_rest()))
-
-
-def _rest() -> tuple[NDArray[Any], ...]:
-    return np.arange(4, dtype=np.float32), np.zeros((4, 2), np.float32), np.array([0, 0, 0, 1], bool), np.array([0, 1, 0, 1], bool)
+    data = Transitions(
+        observation=np.eye(4, 2, dtype=np.float32),
+        action=np.zeros((4, 1), np.float32),
+        reward=np.arange(4, dtype=np.float32),
+        next_observation=np.zeros((4, 2), np.float32),
+        terminated=np.array([0, 0, 0, 1], bool),
+        episode_end=np.array([0, 1, 0, 1], bool),
+    )
+    return flat_columns(data)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
@@ -159,7 +165,11 @@ def test_csv_dialects(tmp_path: Path, delimiter: str) -> None:
 @pytest.mark.parametrize(
     ("change", "roles", "message"),
     [
-        ({"action_0": np.array(["low", "high", "low", "low"])}, {}, r"column 'action_0' holds 'low' at row 0, which is not a number; encode"),
+        (
+            {"action_0": np.array(["low", "high", "low", "low"])},
+            {},
+            r"column 'action_0' holds 'low' at row 0, which is not a number; encode",
+        ),
         ({"obs_1": np.array(["1", "2", "x", "4"])}, {}, r"column 'obs_1' holds 'x' at row 2"),
         ({"obs_1": np.array(["1", "", "3", "4"])}, {}, r"column 'observation' holds nan at row 1"),
         ({"terminated": np.array([0, 2, 0, 1])}, {}, r"'terminated' holds 2.0 at row 1; a flag must be 0 or 1"),
@@ -172,7 +182,9 @@ def test_csv_dialects(tmp_path: Path, delimiter: str) -> None:
         ({}, {"observation": ","}, r"--observation ',' names no column"),
     ],
 )
-def test_a_wrong_table_is_named_with_its_column(tmp_path: Path, change: dict[str, NDArray[Any]], roles: dict[str, str], message: str) -> None:
+def test_a_wrong_table_is_named_with_its_column(
+    tmp_path: Path, change: dict[str, NDArray[Any]], roles: dict[str, str], message: str
+) -> None:
     path = write_csv(tmp_path / "log.csv", small_table() | change)
     with pytest.raises(ValueError, match=message) as caught:
         load(path, Columns(**roles))
@@ -229,7 +241,9 @@ def test_scaled_actions_can_be_mapped_back(tmp_path: Path) -> None:
     np.testing.assert_allclose(data.in_units(data.action), np.column_stack([table["action_0"], table["action_1"]]))
 
 
-NAMES = st.text(alphabet="abcxyz_ 0123456789é", min_size=1, max_size=8).map(str.strip).filter(lambda n: n and not n.replace("_", "").isdigit())
+NAMES = (
+    st.text(alphabet="abcxyz_ 0123456789é", min_size=1, max_size=8).map(str.strip).filter(lambda n: n and not n.replace("_", "").isdigit())
+)
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -250,12 +264,15 @@ def test_any_names_in_any_order_map_to_their_roles(tmp_path: Path, names: list[s
 
 
 @settings(max_examples=100, deadline=None)
-@given(names=st.lists(NAMES, min_size=1, max_size=8, unique=True), specs=st.dictionaries(st.sampled_from(list(Columns.__annotations__)), NAMES))
+@given(
+    names=st.lists(NAMES, min_size=1, max_size=8, unique=True), specs=st.dictionaries(st.sampled_from(list(Columns.__annotations__)), NAMES)
+)
 def test_a_mapping_gives_each_column_to_one_role_or_explains(names: list[str], specs: dict[str, str]) -> None:
     try:
         roles = assign("log.csv", names, Columns(**specs))
     except ValueError as error:
-        assert str(error).startswith("log.csv: ")
+        explained = str(error).startswith("log.csv: ")
+        assert explained
         return
     members = [name for columns in roles.values() for name in columns]
     assert len(members) == len(set(members)) > 0

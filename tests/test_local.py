@@ -64,7 +64,7 @@ def test_a_named_dataset_is_unpacked_once_for_mapping(home: Path, monkeypatch: p
 
 
 def test_a_file_must_be_imported_to_be_mapped() -> None:
-    with pytest.raises(ValueError, match="run: gridcount data import .* --name NAME"):
+    with pytest.raises(ValueError, match=r"run: gridcount data import .* --name NAME"):
         load(EXCERPT, memory_map=True)
 
 
@@ -80,7 +80,7 @@ def test_scaled_units_survive_the_layout(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["hopper-medium-v2", "a/b", "../up", "log.csv", "", "x" * 101, "-x"])
 def test_names_that_could_mislead_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="choose another|cannot be a dataset's name"):
+    with pytest.raises(ValueError, match=r"choose another|cannot be a dataset's name"):
         import_log(EXCERPT, name)
 
 
@@ -141,7 +141,7 @@ def test_a_damaged_folder_is_named(home: Path, damage: object, message: str) -> 
 
 def test_an_unknown_name_suggests_an_imported_one() -> None:
     import_log(EXCERPT, "reactor-2024")
-    with pytest.raises(ValueError, match="unknown dataset 'reactor-2023'. Did you mean 'reactor-2024'?"):
+    with pytest.raises(ValueError, match=r"unknown dataset 'reactor-2023'. Did you mean 'reactor-2024'?"):
         load("reactor-2023")
 
 

@@ -74,7 +74,7 @@ def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
             missing = [key for key in REQUIRED if key not in present]
             if missing:
                 raise ValueError(
-                    f"{path}: key '{missing[0]}' is missing; the file has {sorted(map(str, file))}. D4RL's layout needs {', '.join(REQUIRED)}"
+                    f"{path}: key '{missing[0]}' is missing; it has {sorted(map(str, file))}. D4RL's layout needs {', '.join(REQUIRED)}"
                 )
             return {key: np.asarray(numbers(str(path), key, file[key])[()]) for key in present}
     except (OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:

@@ -135,7 +135,7 @@ def scan(log: Log, slack: float) -> Facts:
         facts.observation.add(observation)
         facts.action.add(action)
         facts.reward.add(reward[:, None])
-        with np.errstate(invalid="ignore"):  # NaN is reported by the spans; here it compares as False
+        with np.errstate(invalid="ignore", over="ignore"):  # NaN is reported by the spans; here it compares as False
             facts.outside.add(np.abs(action).max(axis=1, initial=0) > 1 + slack, part.start)
             facts.whole_actions = facts.whole_actions and bool((action == np.rint(action)).all())
             _steps(log, facts, part, observation, end, jump, aligned)
@@ -171,20 +171,16 @@ def _thresholds(log: Log, end: Bool) -> tuple[NDArray[np.float64], NDArray[np.fl
     block = min(rows, SAMPLE_ROWS)
     firsts = np.unique(np.linspace(0, rows - block, SAMPLE_BLOCKS if rows > block else 1).astype(int))
     values = np.concatenate([log.observation[first : first + block] for first in firsts]).astype(np.float64)
-    steps = [
-        np.abs(np.diff(log.observation[first : first + block].astype(np.float64), axis=0))[~end[first : first + block - 1]]
-        for first in firsts
-        if block > 1
-    ]
-    step = np.concatenate(steps) if steps else np.zeros((0, values.shape[1]))
     with np.errstate(invalid="ignore"):
-        values, step = _real(values), _real(step)
-    spread = np.nan_to_num(_quantile(values, 0.995) - _quantile(values, 0.005))
-    typical = np.nan_to_num(_quantile(step, 0.99))
+        steps = [_real(np.abs(np.diff(log.observation[first : first + block].astype(np.float64), axis=0))) for first in firsts]
+    step = np.concatenate([step[~end[first : first + block - 1]] for first, step in zip(firsts, steps, strict=True)])
+    values = _real(values)
+    spread = _quantile(values, 0.995) - _quantile(values, 0.005)
+    typical = _quantile(step, 0.99)
     # A dimension that mostly stands still, such as a switch or a nail, has no typical step: when it moves, that is no jump.
-    gradual = np.nan_to_num(_quantile(step, 0.5)) > 0.01 * typical
+    gradual = (_quantile(step, 0.5) > 0.01 * typical) & (typical > 1e-6 * spread)
     jump = np.where(gradual, np.maximum(JUMP_TIMES * typical, JUMP_SHARE * spread), np.inf)
-    magnitude = np.nan_to_num(_quantile(np.abs(values), 0.995))
+    magnitude = _quantile(np.abs(values), 0.995)
     return jump, ALIGNED * spread + 1e-6 * magnitude + 1e-9
 
 
