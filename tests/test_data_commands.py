@@ -57,7 +57,9 @@ def test_a_log_is_checked_imported_and_described(csv: Path, capsys: pytest.Captu
     assert check_command(tyro.cli(Check, args=["plant"]), wide()) == 0
     console = wide()
     assert info_command(tyro.cli(Info, args=["plant", "--bins", "5"]), console) == 0
-    assert "grid of 5 bins" in said(console)
+    text = said(console)
+    assert "grid of 5 bins" in text
+    assert "temp_2" in text  # the plant's own names survive the import
 
 
 def test_machines_get_json(csv: Path, capsys: pytest.CaptureFixture[str]) -> None:

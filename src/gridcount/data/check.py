@@ -12,7 +12,7 @@ from rich.text import Text
 
 from gridcount.data.columns import Columns
 from gridcount.data.load import read_log
-from gridcount.data.log import Log, log_of
+from gridcount.data.log import BadValue, Log, log_of
 from gridcount.data.scan import Facts, Span, scan
 from gridcount.data.transitions import ACTION_SLACK, Transitions
 
@@ -48,7 +48,8 @@ def check(data: Log | Transitions | str | Path, columns: Columns | None = None, 
             data = read_log(data, columns)
         except (ValueError, FileNotFoundError) as error:
             problem, _, advice = str(error).removeprefix(f"{data}: ").rpartition("; ")
-            return [Finding("error", str(data), None, None, problem or advice, advice if problem else "repair or replace the file")]
+            column, row = (error.column, error.row) if isinstance(error, BadValue) else (None, None)
+            return [Finding("error", str(data), column, row, problem or advice, advice if problem else "repair or replace the file")]
     log = log_of(data) if isinstance(data, Transitions) else data
     facts = scan(log, ACTION_SLACK)
     judges = [_unreal, _constant, _twin_columns, _scales, _steps, _flags, _episodes] + ([] if scale_actions else [_actions])

@@ -105,8 +105,8 @@ def describe(data: Transitions, bins: int | None = None) -> Description:
         reward_mean=reward_mean,
         reward_high=reward_high,
         reward_middle=(reward_low + reward_high) / 2,
-        observation=_dimensions("observation", data.observation),
-        action=_dimensions("action", data.action),
+        observation=_dimensions(data.observation_names, data.observation),
+        action=_dimensions(data.action_names, data.action),
         coverage=coverage(data, suggested if bins is None else bins),
         suggestions={
             "bins": Suggestion(suggested, bins_rule),
@@ -142,7 +142,7 @@ def summarise(values: NDArray[np.float64]) -> Summary:
     return Summary(float(values.min()), float(values.mean()), float(np.median(values)), float(values.max()), histogram.tolist())
 
 
-def _dimensions(role: str, column: NDArray[np.float32]) -> list[Dimension]:
+def _dimensions(names: tuple[str, ...], column: NDArray[np.float32]) -> list[Dimension]:
     dims = column.shape[1]
     low, high = column.min(axis=0), column.max(axis=0)
     mean = column.mean(axis=0, dtype=np.float64)
@@ -150,7 +150,7 @@ def _dimensions(role: str, column: NDArray[np.float32]) -> list[Dimension]:
     for rows in chunks(len(column)):
         square += np.square(column[rows] - mean).sum(axis=0)
     deviation = np.sqrt(square / len(column))
-    return [Dimension(f"{role}[{d}]", float(low[d]), float(mean[d]), float(high[d]), float(deviation[d])) for d in range(dims)]
+    return [Dimension(names[d], float(low[d]), float(mean[d]), float(high[d]), float(deviation[d])) for d in range(dims)]
 
 
 def sparkline(histogram: list[int]) -> str:

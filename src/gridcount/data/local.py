@@ -50,6 +50,8 @@ def write_local(folder: Path, data: Transitions, facts: dict[str, Any] | None = 
         "columns": {column: {"dtype": str(getattr(data, column).dtype), "shape": getattr(data, column).shape} for column in COLUMNS},
         "action_low": data.action_low.tolist(),
         "action_high": data.action_high.tolist(),
+        "observation_names": data.observation_names,
+        "action_names": data.action_names,
     }
     try:
         partial.mkdir()
@@ -96,4 +98,11 @@ def read_local(folder: Path, name: str | None = None, memory_map: bool = False) 
             raise ValueError(f"{path}: is {array.dtype} {array.shape}, meta.json says {recorded}; import the dataset again")
         columns[column] = array
     low, high = (np.asarray(meta[end], np.float32) for end in ("action_low", "action_high"))
-    return Transitions(**columns, name=folder.name if name is None else name, action_low=low, action_high=high)
+    return Transitions(
+        **columns,
+        name=folder.name if name is None else name,
+        action_low=low,
+        action_high=high,
+        observation_names=tuple(meta.get("observation_names", ())),
+        action_names=tuple(meta.get("action_names", ())),
+    )

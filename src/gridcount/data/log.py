@@ -6,7 +6,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.transitions import Bool, Float32, Transitions, refuse_unreal, refuse_unscaled
+from gridcount.data.transitions import Bool, Float32, Transitions, name_dimensions, refuse_unreal, refuse_unscaled
+
+
+class BadValue(ValueError):
+    """A value that cannot be read as what its column is for, and where it stands."""
+
+    def __init__(self, message: str, column: str, row: int) -> None:
+        super().__init__(message)
+        self.column, self.row = column, row
 
 
 @dataclass(frozen=True)
@@ -42,10 +50,7 @@ class Log:
                 f"{self.source}: observations have shape {self.observation.shape} and next observations {self.next_observation.shape};"
                 " name the same columns for both"
             )
-        for role in ("observation", "action"):
-            if not getattr(self, f"{role}_names"):
-                dims = getattr(self, role).shape[1]
-                object.__setattr__(self, f"{role}_names", tuple(f"{role}[{i}]" for i in range(dims)))
+        name_dimensions(self)
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -61,7 +66,17 @@ class Log:
 def log_of(data: Transitions) -> Log:
     """Transitions seen as a log again, so that what is checked before training is what will be trained on."""
     truncated = data.episode_end & ~data.terminated
-    return Log(data.name, data.observation, data.action, data.reward, data.terminated, truncated, data.next_observation)
+    return Log(
+        source=data.name,
+        observation=data.observation,
+        action=data.action,
+        reward=data.reward,
+        terminated=data.terminated,
+        truncated=truncated,
+        next_observation=data.next_observation,
+        observation_names=data.observation_names,
+        action_names=data.action_names,
+    )
 
 
 def to_transitions(log: Log, name: str | None = None, scale_actions: bool = False) -> Transitions:
@@ -103,6 +118,8 @@ def to_transitions(log: Log, name: str | None = None, scale_actions: bool = Fals
         terminated=terminated[kept],
         episode_end=end[kept],
         name=log.source if name is None else name,
+        observation_names=log.observation_names,
+        action_names=log.action_names,
         **({} if low is None or high is None else {"action_low": low, "action_high": high}),
     )
 
@@ -153,5 +170,6 @@ def flags(source: str, key: str, column: NDArray[Any]) -> Bool:
     as_flags: Bool = column.astype(bool)
     odd = np.flatnonzero(column != as_flags)
     if len(odd):
-        raise ValueError(f"{source}: '{key}' holds {column[odd[0]]} at row {odd[0]}; a flag must be 0 or 1, so repair that row")
+        message = f"{source}: '{key}' holds {column[odd[0]]} at row {odd[0]}; a flag must be 0 or 1, so repair that row"
+        raise BadValue(message, key, int(odd[0]))
     return as_flags

@@ -49,13 +49,13 @@ def _episodes(figure_class: Any, data: Transitions) -> Any:
 
 
 def _dimensions(figure_class: Any, data: Transitions) -> Any:
-    columns = [(f"observation {d}", data.observation[:, d]) for d in range(data.observation_dim)]
-    columns += [(f"action {d}", data.action[:, d]) for d in range(data.action_dim)]
+    columns = [(name, data.observation[:, d], "tab:blue") for d, name in enumerate(data.observation_names)]
+    columns += [(name, data.action[:, d], "tab:orange") for d, name in enumerate(data.action_names)]
     rows = -(-len(columns) // PER_ROW)
     figure = figure_class(figsize=(2.2 * PER_ROW, 1.6 * rows), layout="constrained")
     axes = figure.subplots(rows, PER_ROW, squeeze=False).ravel()
-    for axis, (name, values) in zip(axes, columns, strict=False):
-        axis.hist(values, bins=50, color="tab:orange" if name.startswith("action") else "tab:blue")
+    for axis, (name, values, colour) in zip(axes, columns, strict=False):
+        axis.hist(values, bins=50, color=colour)
         axis.set_title(name, fontsize=8)
         axis.tick_params(labelsize=6)
         axis.set_yticks([])

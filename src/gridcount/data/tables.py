@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gridcount.data.columns import Columns, assign
 from gridcount.data.csv_table import csv_names, read_csv_columns
-from gridcount.data.log import Log, flags, matrix, numbers, rewards
+from gridcount.data.log import BadValue, Log, flags, matrix, numbers, rewards
 from gridcount.data.transitions import Bool, Float32
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -177,9 +177,11 @@ def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) 
 
 def text_refused(source: str, name: str, value: str, row: int) -> ValueError:
     """The advice for a column of text or categories where numbers are needed."""
-    return ValueError(
+    return BadValue(
         f"{source}: column '{name}' holds '{value[:60]}' at row {row}, which is not a number; encode categories as numbers"
-        " (one 0/1 column per category) or leave the column out"
+        " (one 0/1 column per category) or leave the column out",
+        name,
+        row,
     )
 
 

@@ -44,6 +44,8 @@ class Transitions:
     name: str = "unnamed"  # what messages call it
     action_low: Float32 = field(default_factory=_unset)  # [action_dim] what action -1 means in the log's own units; not given: -1
     action_high: Float32 = field(default_factory=_unset)  # [action_dim] what action 1 means; not given: 1
+    observation_names: tuple[str, ...] = ()  # what the log calls each dimension; not given: observation[0], ...
+    action_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no learner could use, naming the column, the row and the value."""
@@ -68,6 +70,7 @@ class Transitions:
             if getattr(self, column).shape != (self.action_dim,):
                 shape = getattr(self, column).shape
                 raise ValueError(f"{self.name}: '{column}' has shape {shape}; expected one value for each of {self.action_dim} actions")
+        name_dimensions(self)
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -107,13 +110,22 @@ class Transitions:
         return scaled
 
     def equals(self, other: "Transitions") -> bool:
-        """True where every column holds the same values."""
-        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if f.name != "name")
+        """True where every column holds the same values, whatever the names."""
+        columns = (f.name for f in fields(self) if not f.name.endswith(("name", "names")))
+        return all(np.array_equal(getattr(self, column), getattr(other, column)) for column in columns)
 
 
 def chunks(rows: int, size: int = CHUNK) -> Iterator[slice]:
     """Slices that cover all rows, one after the other."""
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+
+
+def name_dimensions(columns: Any) -> None:
+    """Call the dimensions of a log's observations and actions by their numbers where it has no names for them."""
+    for role in ("observation", "action"):
+        names, dims = getattr(columns, f"{role}_names"), getattr(columns, role).shape[1]
+        if len(names) != dims:
+            object.__setattr__(columns, f"{role}_names", tuple(f"{role}[{d}]" for d in range(dims)))
 
 
 def refuse_unreal(source: str, column: str, array: NDArray[Any]) -> None:
