@@ -2,11 +2,8 @@
 
 import hashlib
 import os
-import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import cache
 from http.client import HTTPException
 from importlib.resources import files
@@ -16,11 +13,8 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from gridcount.data.cache import cache_directory
+from gridcount.data.cache import alone, cache_directory
 from gridcount.data.catalogue import unknown
-
-if sys.platform != "win32":  # there, two processes must not download the same file at once
-    import fcntl
 
 HOST = "http://rail.eecs.berkeley.edu"
 TIMEOUT = 30.0  # seconds without a byte
@@ -66,7 +60,7 @@ def fetch(name: str, console: Console | None = None) -> Path:
     file, console = published()[name], console or Console(stderr=True)
     if not file.target.is_file():
         file.target.parent.mkdir(parents=True, exist_ok=True)
-        with _alone(file.target):
+        with alone(file.target):
             if not file.target.is_file():  # else another process brought it while this one waited
                 _download(file, console)
     _verify(file)
@@ -167,14 +161,3 @@ def _fingerprint(path: Path, digest: str) -> str:
 def _sha256(path: Path) -> str:
     with path.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()
-
-
-@contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """Hold others off while one process downloads: many runs on the same name start at the same moment."""
-    if sys.platform == "win32":
-        yield
-        return
-    with target.with_name(target.name + ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

@@ -6,7 +6,7 @@ from typing import Any, Literal
 from rich.console import Console
 
 from gridcount.data import local, maze2d
-from gridcount.data.cache import cache_directory
+from gridcount.data.cache import alone, cache_directory
 from gridcount.data.catalogue import MAZE_NAMES, NAMES, unknown
 from gridcount.data.columns import Columns
 from gridcount.data.d4rl import read_hdf5_log
@@ -107,7 +107,8 @@ def _locate(name: str, source: Source, console: Console | None) -> str:
     if path.is_dir():
         raise ValueError(f"{path}: is a folder but no dataset; expected a Minari folder or one made by gridcount data import")
     if path.suffix.lower() in (*HDF5_SUFFIXES, *SUFFIXES) or len(path.parts) > 1:
-        raise FileNotFoundError(f"{path}: there is no such file; check the path")
+        hint = "" if path.suffix else f" (a Minari dataset's id is written {PREFIX}{name})"
+        raise FileNotFoundError(f"{path}: there is no such file; check the path{hint}")
     raise unknown("dataset", name, known_names())
 
 
@@ -159,10 +160,11 @@ def _unpacked(name: str, path: Path) -> Transitions:
     facts = path.stat()
     origin: dict[str, Any] = {"source": path.name, "bytes": facts.st_size, "modified": facts.st_mtime_ns}
     folder = cache_directory() / "unpacked" / name
-    try:
-        fresh = local.read_meta(folder).items() >= origin.items()
-    except ValueError:
-        fresh = False
-    if not fresh:
-        local.write_local(folder, to_transitions(read_hdf5_log(path), name), origin, replace=True)
+    with alone(folder):
+        try:
+            fresh = {key: local.read_meta(folder).get(key) for key in origin} == origin
+        except ValueError:
+            fresh = False
+        if not fresh:
+            local.write_local(folder, to_transitions(read_hdf5_log(path), name), origin, replace=True)
     return local.read_local(folder, name, memory_map=True)
