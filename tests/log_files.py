@@ -1,15 +1,23 @@
 """The same transitions written in every format a user may bring, for tests to read back."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pyarrow as arrow
 import pyarrow.parquet as parquet
+import pytest
 from numpy.typing import NDArray
 
 from gridcount.data.d4rl import write_hdf5
 from gridcount.data.transitions import Transitions
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # Minari's imports warn of their own future
+    import minari
+    from minari.data_collector import EpisodeBuffer
 
 EXCERPTS = Path(__file__).parent / "data"
 
@@ -67,3 +75,34 @@ def write_tables(folder: Path, data: Transitions) -> list[Path]:
     }
     write_hdf5(folder / "log.hdf5", columns, {})
     return [csv, folder / "log.parquet", folder / "lists.parquet", folder / "log.npz", folder / "log.hdf5"]
+
+
+def write_minari(root: Path, data: Transitions, layout: str, monkeypatch: pytest.MonkeyPatch, **spaces: Any) -> str:
+    """A dataset written by the `minari` package itself; returns its id."""
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(root))
+    ends = np.flatnonzero(data.episode_end) + 1
+    buffers = []
+    for start, stop in zip(np.append(0, ends[:-1]), ends, strict=True):
+        rows = slice(start, stop)
+        observations = np.concatenate([data.observation[rows], data.next_observation[stop - 1 : stop]])
+        wrap = spaces.get("wrap", lambda values: values)
+        buffers.append(
+            EpisodeBuffer(
+                observations=wrap(observations),
+                actions=data.action[rows],
+                rewards=data.reward[rows].tolist(),
+                terminations=data.terminated[rows].tolist(),
+                truncations=(data.episode_end & ~data.terminated)[rows].tolist(),
+            )
+        )
+    unbounded = gymnasium.spaces.Box(-np.inf, np.inf, (data.observation_dim,))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Minari advises on metadata that a test does not need
+        minari.create_dataset_from_buffers(
+            f"test/{layout}-v0",
+            buffer=buffers,
+            observation_space=spaces.get("observation_space", unbounded),
+            action_space=gymnasium.spaces.Box(-1, 1, (data.action_dim,)),
+            data_format=layout,
+        )
+    return f"test/{layout}-v0"

@@ -10,11 +10,11 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
-from log_files import EXCERPTS, write_tables
+from log_files import EXCERPTS, smooth, write_minari, write_tables
 from numpy.typing import NDArray
 
 from gridcount.data.check import check, exit_code
-from gridcount.data.d4rl import read_hdf5
+from gridcount.data.d4rl import read_hdf5, write_hdf5
 from gridcount.data.load import load
 
 Damage = Callable[[Path, np.random.Generator], bool]  # changes the file; True where the damage must be refused, False where it may load
@@ -206,3 +206,30 @@ def test_a_damaged_file_ends_in_a_message(originals: list[Path], tmp_path: Path,
     if must_fail:
         assert exit_code(findings) == 2
         assert all(str(path) == finding.file and finding.problem for finding in findings if finding.severity == "error")
+
+
+@pytest.mark.parametrize("keys", [["timeouts"], ["observations", "actions", "rewards", "terminals", "timeouts"]])
+def test_a_shape_no_file_could_hold_is_refused_before_it_is_filled(tmp_path: Path, keys: list[str]) -> None:
+    path = tmp_path / "huge.hdf5"
+    write_hdf5(path, smooth(40, episode=10), {})
+    with h5py.File(path, "a") as file:
+        for key in keys:
+            column = file[key][()]
+            del file[key]
+            file.create_dataset(key, data=column, chunks=(4, *column.shape[1:]), maxshape=(None, *column.shape[1:]))
+            file[key].resize(2**33, axis=0)  # HDF5 would fill two thousand million chunks, one by one
+    with pytest.raises(ValueError, match=r"has 8589934592 rows, 'observations' has 40|more than the file can hold"):
+        load(path)
+
+
+@pytest.mark.parametrize("layout", ["hdf5", "arrow"])
+@pytest.mark.parametrize("seed", range(15))
+def test_a_damaged_minari_folder_ends_in_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    folder = tmp_path / write_minari(tmp_path, read_hdf5(EXCERPTS / "walker2d_random-v1.hdf5"), layout, monkeypatch)
+    files = sorted(path for path in (folder / "data").rglob("*") if path.is_file())
+    victim = files[rng.integers(len(files))]
+    damage: Damage = (cut, flip, hole, noise)[rng.integers(4)]
+    damage(victim, rng)
+    message = outcome(folder)
+    assert message is None or str(folder) in message

@@ -1,9 +1,10 @@
 """The same transitions, whatever file they come in."""
 
-import warnings
+import sys
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import h5py
 import numpy as np
 import pyarrow as arrow
@@ -11,50 +12,14 @@ import pyarrow.parquet as parquet
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from log_files import EXCERPTS, flat_columns, smooth, write_csv, write_tables
+from log_files import EXCERPTS, flat_columns, smooth, write_csv, write_minari, write_tables
 from numpy.typing import NDArray
 
 from gridcount.data.columns import Columns, assign
 from gridcount.data.d4rl import read_hdf5, write_hdf5
 from gridcount.data.load import load, read_log
+from gridcount.data.pictures import plot_description
 from gridcount.data.transitions import Transitions
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import gymnasium
-    import minari
-    from minari.data_collector import EpisodeBuffer
-
-
-def write_minari(root: Path, data: Transitions, layout: str, monkeypatch: pytest.MonkeyPatch, **spaces: Any) -> str:
-    """A dataset written by the `minari` package itself; returns its id."""
-    monkeypatch.setenv("MINARI_DATASETS_PATH", str(root))
-    ends = np.flatnonzero(data.episode_end) + 1
-    buffers = []
-    for start, stop in zip(np.append(0, ends[:-1]), ends, strict=True):
-        rows = slice(start, stop)
-        observations = np.concatenate([data.observation[rows], data.next_observation[stop - 1 : stop]])
-        wrap = spaces.get("wrap", lambda values: values)
-        buffers.append(
-            EpisodeBuffer(
-                observations=wrap(observations),
-                actions=data.action[rows],
-                rewards=data.reward[rows].tolist(),
-                terminations=data.terminated[rows].tolist(),
-                truncations=(data.episode_end & ~data.terminated)[rows].tolist(),
-            )
-        )
-    unbounded = gymnasium.spaces.Box(-np.inf, np.inf, (data.observation_dim,))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Minari advises on metadata that a test does not need
-        minari.create_dataset_from_buffers(
-            f"test/{layout}-v0",
-            buffer=buffers,
-            observation_space=spaces.get("observation_space", unbounded),
-            action_space=gymnasium.spaces.Box(-1, 1, (data.action_dim,)),
-            data_format=layout,
-        )
-    return f"test/{layout}-v0"
 
 
 @pytest.mark.parametrize(
@@ -282,3 +247,17 @@ def test_a_mapping_gives_each_column_to_one_role_or_explains(names: list[str], s
 def test_a_glob_leaves_what_others_name() -> None:
     roles = assign("t", ["time", "valve", "yield", "t1", "t2"], Columns(observation="*", action="valve", reward="yield"))
     assert roles == {"observation": ["time", "t1", "t2"], "action": ["valve"], "reward": ["yield"]}
+
+
+def test_optional_packages_are_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    truth = read_hdf5(EXCERPTS / "hopper_random-v1.hdf5")
+    write_tables(tmp_path, truth)
+    folder = tmp_path / "minari" / write_minari(tmp_path / "minari", truth, "arrow", monkeypatch)
+    for package in ("pyarrow", "pyarrow.parquet", "matplotlib.figure"):
+        monkeypatch.setitem(sys.modules, package, None)
+    for path in (tmp_path / "log.parquet", folder):
+        with pytest.raises(ValueError, match=r"pip install 'gridcount\[tables\]'"):
+            load(path)
+    with pytest.raises(ValueError, match=r"pip install 'gridcount\[plots\]'"):
+        plot_description(truth, tmp_path)
+    assert load(tmp_path / "log.csv").equals(truth)

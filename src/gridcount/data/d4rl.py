@@ -14,6 +14,7 @@ from gridcount.data.transitions import Transitions
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
 OPTIONAL = ("timeouts", "next_observations")
+MOST_COMPRESSED = 2000  # times; what HDF5 files are compressed with cannot reach it
 
 
 def write_hdf5(path: str | Path, columns: Mapping[str, NDArray[Any]], attributes: Mapping[str, str | int | float]) -> None:
@@ -43,21 +44,26 @@ def read_hdf5_log(path: str | Path) -> Log:
     path, source = Path(path), str(path)
     columns = _read_columns(path)
     observation = matrix(source, "observations", columns["observations"])
-    rows = len(observation)
-    for key, column in columns.items():
-        if column.ndim == 0:
-            raise ValueError(f"{path}: '{key}' is a single value; expected one per row, so get the file again")
-        if len(column) != rows:
-            raise ValueError(f"{path}: '{key}' has {len(column)} rows, 'observations' has {rows}; the file is inconsistent, get it again")
     return Log(
         source=source,
         observation=observation,
         action=matrix(source, "actions", columns["actions"]),
         reward=rewards(source, "rewards", columns["rewards"]),
         terminated=flags(source, "terminals", columns["terminals"]),
-        truncated=flags(source, "timeouts", columns["timeouts"]) if "timeouts" in columns else np.zeros(rows, dtype=bool),
+        truncated=flags(source, "timeouts", columns["timeouts"]) if "timeouts" in columns else np.zeros(len(observation), dtype=bool),
         next_observation=matrix(source, "next_observations", columns["next_observations"]) if "next_observations" in columns else None,
     )
+
+
+def read_dataset(source: str, key: str, dataset: h5py.Dataset, rows: int, whose: str = "'observations'") -> NDArray[Any]:
+    """A column of as many rows as another has; one whose recorded shape is damaged is refused before HDF5 spends hours on filling it."""
+    if not dataset.shape:
+        raise ValueError(f"{source}: '{key}' is a single value; expected one per row, so get the file again")
+    if len(dataset) != rows:
+        raise ValueError(f"{source}: '{key}' has {len(dataset)} rows, {whose} has {rows}; the file is inconsistent, get it again")
+    if dataset.nbytes > MOST_COMPRESSED * Path(dataset.file.filename).stat().st_size:
+        raise ValueError(f"{source}: '{key}' claims shape {dataset.shape}, more than the file can hold; it is damaged, get it again")
+    return np.asarray(numbers(source, key, dataset)[()])
 
 
 def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
@@ -76,6 +82,7 @@ def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
                 raise ValueError(
                     f"{path}: key '{missing[0]}' is missing; it has {sorted(map(str, file))}. D4RL's layout needs {', '.join(REQUIRED)}"
                 )
-            return {key: np.asarray(numbers(str(path), key, file[key])[()]) for key in present}
+            rows = len(file["observations"]) if file["observations"].shape else 0
+            return {key: read_dataset(str(path), key, file[key], rows) for key in present}
     except (OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:
         raise ValueError(f"{path}: truncated or damaged HDF5 ({error}); get the file again") from error

@@ -131,7 +131,7 @@ def _refuse_source(name: str, source: Source) -> None:
 def _read(path: str, columns: Columns | None) -> Log:
     try:
         return _read_format(path, columns)
-    except (ValueError, MemoryError) as error:  # what a library says of a damaged file seldom names the file
+    except (ValueError, IndexError, MemoryError) as error:  # what a library says of a damaged file seldom names the file
         if path in str(error):
             raise
         raise ValueError(f"{path}: truncated or damaged ({error}); get the file again") from error

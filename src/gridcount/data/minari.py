@@ -10,7 +10,8 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.log import Log, flags, matrix, numbers, rewards
+from gridcount.data.d4rl import read_dataset
+from gridcount.data.log import Log, flags, matrix, rewards
 
 PREFIX = "minari:"
 
@@ -107,9 +108,13 @@ def _hdf5_episodes(path: Path, key: str | None) -> Iterator[_Episode]:
                 for column, field in zip(columns, _Episode._fields, strict=True):
                     if not isinstance(column, h5py.Dataset):
                         raise ValueError(f"{path}: '{name}/{field}' is a group, not one array; only flat arrays can be learnt from")
-                    numbers(str(path), f"{name}/{field}", column)
-                if len(columns[2]):
-                    yield _Episode(*(column[()] for column in columns))
+                steps = len(columns[2])
+                if steps:
+                    rows = (steps + 1, steps, steps, steps, steps)  # Minari keeps the last state too
+                    named = zip(_Episode._fields, columns, rows, strict=True)
+                    yield _Episode(
+                        *(read_dataset(str(path), f"{name}/{field}", column, count, "its episode") for field, column, count in named)
+                    )
     except (OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:
         raise ValueError(f"{path}: truncated or damaged Minari file ({error}); get the dataset again") from error
 
@@ -127,15 +132,16 @@ def _arrow_episodes(folder: Path, key: str | None) -> Iterator[_Episode]:
         try:
             with arrow.memory_map(str(path)) as file:
                 table = arrow.ipc.open_file(file).read_all()
+            table.validate(full=True)
             observations = table.column("observations")
             if key is not None:
                 observations = arrow.chunked_array([observations.combine_chunks().field(key)])
-            columns = [table.column(field) for field in _Episode._fields[1:]]
-        except (arrow.ArrowException, OSError, KeyError) as error:
+            states = from_arrow(str(path), "observations", observations)
+            arrays = [from_arrow(str(path), field, table.column(field)) for field in _Episode._fields[1:]]
+        except (arrow.ArrowException, OSError, KeyError, MemoryError) as error:
             raise ValueError(f"{path}: truncated or damaged Minari file ({error}); get the dataset again") from error
-        arrays = [from_arrow(str(path), field, column) for field, column in zip(_Episode._fields[1:], columns, strict=True)]
         if len(table) > 1:  # actions, rewards and flags are padded by one row to the length of the observations
-            yield _Episode(from_arrow(str(path), "observations", observations), *(array[:-1] for array in arrays))
+            yield _Episode(states, *(array[:-1] for array in arrays))
 
 
 def _data_folder(folder: Path) -> Path:
