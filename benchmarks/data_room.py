@@ -84,7 +84,7 @@ def write_files(folder: Path) -> float:
     parquet.write_table(arrow.table(flat), folder / "bench.parquet")
     table = np.column_stack([column[:100_000] for column in flat.values()])
     np.savetxt(folder / "bench.csv", table, delimiter=",", fmt="%.9g", header=",".join(flat), comments="")
-    return sum(getattr(data, column).nbytes for column in COLUMNS) / 2**20
+    return float(sum(getattr(data, column).nbytes for column in COLUMNS)) / 2**20
 
 
 def main() -> None:

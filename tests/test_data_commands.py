@@ -30,6 +30,16 @@ def csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_csv(tmp_path / "plant.csv", table)
 
 
+def test_brackets_in_names_are_not_taken_for_markup(csv: Path, tmp_path: Path) -> None:
+    odd = csv.rename(tmp_path / "[red]plant[1].csv")
+    for console in (wide(), Console(width=300, record=True, markup=False)):
+        check_command(tyro.cli(Check, args=[str(odd), *MAPPING]), console)
+        info_command(tyro.cli(Info, args=[str(odd), "--scale-actions", *MAPPING]), console)
+        text = said(console)
+        assert text.count(str(odd)) == 2
+        assert "[cyan]" not in text
+
+
 def said(console: Console) -> str:
     return console.export_text()
 

@@ -52,7 +52,7 @@ def test_memory_mapped_columns_stay_on_disk_and_hold_the_same() -> None:
 def test_a_named_dataset_is_unpacked_once_for_mapping(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = home / "maze.hdf5"
     write_hdf5(path, smooth(40, dims=4, episode=10), {})
-    monkeypatch.setattr("gridcount.data.maze2d.make", lambda name: path)
+    monkeypatch.setattr("gridcount.data.maze2d.make", lambda name, progress=None: path)
     mapped = load("maze2d-umaze-v1", memory_map=True)
     assert isinstance(mapped.observation, np.memmap)
     assert mapped.equals(load("maze2d-umaze-v1"))

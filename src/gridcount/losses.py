@@ -31,6 +31,8 @@ def temperature_loss(log_temperature: Array, log_prob: Array, target_entropy: fl
 
 def polyak(target: Tree, online: Tree, step: float) -> Tree:
     """Move the target network a step towards the online one."""
+    if step == 1:
+        return jax.tree.map(jnp.copy, online)  # type: ignore[no-any-return]
     moved: Tree = jax.tree.map(lambda old, new: old + step * (new - old), target, online)
     return moved
 

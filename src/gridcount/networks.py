@@ -1,5 +1,7 @@
 """Networks: multi-layer perceptrons, ensembles of critics, the tanh-Gaussian policy."""
 
+from itertools import pairwise
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -19,7 +21,7 @@ class MLP(eqx.Module):
     def __init__(self, sizes: tuple[int, ...], key: Array, *, layer_norm: bool = False, last_scale: float = 3e-3):
         keys = jax.random.split(key, len(sizes) - 1)
         bounds = [fan_in**-0.5 for fan_in in sizes[:-2]] + [last_scale]
-        shapes = list(zip(sizes[:-1], sizes[1:], strict=True))
+        shapes = list(pairwise(sizes))
         self.weights = [jax.random.uniform(k, s, minval=-b, maxval=b) for k, s, b in zip(keys, shapes, bounds, strict=True)]
         self.biases = [jnp.zeros(size) for size in sizes[1:]]
         self.gains = [jnp.ones(size) for size in sizes[1:-1]] if layer_norm else []

@@ -61,7 +61,7 @@ class GPCSAC(SoftFields):
     def prepare(self, data: Transitions) -> Prepared:
         """Settle automatic values and rank every row's state cells."""
         settled, notes = settle(self, data)
-        bins = settled.state_bins or settled.bins
+        bins = settled.state_bins or int(number(settled.bins))
         cells, (here, there) = StateCells.fit(data.observation, data.next_observation, bins=bins, resolution=settled.state_resolution)
         notes["state cells"] = f"{cells.n_cells:,} of {2 * len(data):,} states, {bins} bins per dimension"
         rows = data.rows()._replace(state_cell=here, next_state_cell=there)
@@ -70,7 +70,7 @@ class GPCSAC(SoftFields):
     def init(self, key: Array, rows: Batch) -> GPCState:
         """SAC's networks, the grid over the log's actions, and the table with its prior."""
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
-        grid = Grid.fit(np.asarray(rows.action), self.bins, self.margin, limit=1.0)
+        grid = Grid.fit(np.asarray(rows.action), int(number(self.bins)), self.margin, limit=1.0)
         state_cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
         table = empty_table(state_cells, grid.sizes, self.table_megabytes)
         if self.prior != "none":
@@ -92,7 +92,9 @@ class GPCSAC(SoftFields):
         else:
             table, count = state.table.visit(state_cell, action_cell)
         epoch = learner.updates // EPOCH + 1
-        u, u_next = jnp.split(count_uncertainty(count, epoch, self.pessimism), 2)
+        u, u_next = jnp.split(count_uncertainty(count, epoch, number(self.pessimism)), 2)
+
+        floor = number(self.q_floor)
 
         def critic_loss(critics: Critics) -> tuple[Array, Metrics]:
             # One pass through the networks for all terms: larger matrices, fewer of them.
@@ -102,9 +104,9 @@ class GPCSAC(SoftFields):
             observation, action = (jnp.concatenate(parts) for parts in zip(*terms, strict=True))
             q_data, q_policy, *q_next = jnp.split(critics(observation, action), len(terms), axis=1)
             loss_in = bellman_loss(q_data, target)  # Eq. 5
-            loss_ood = self.ood_weight * count_penalty_loss(q_policy, self.beta * u, self.q_floor)  # Eq. 6
+            loss_ood = self.ood_weight * count_penalty_loss(q_policy, self.beta * u, floor)  # Eq. 6
             if q_next:
-                loss_ood += self.ood_next_weight * count_penalty_loss(q_next[0], self.beta_next * u_next, self.q_floor)  # Eq. 7
+                loss_ood += self.ood_next_weight * count_penalty_loss(q_next[0], self.beta_next * u_next, floor)  # Eq. 7
             return loss_in + loss_ood, {"loss_in": loss_in, "loss_ood": loss_ood, "q_data": q_data.mean()}  # Eq. 9
 
         learner, metrics = step_critics(self, learner, critic_loss)
@@ -114,7 +116,14 @@ class GPCSAC(SoftFields):
 
     def act(self, state: GPCState, observation: Array) -> Array:
         """The mode of the policy."""
-        return state.learner.policy.mode(observation)
+        return state.learner.acting_policy.mode(observation)
+
+
+def number(value: float | Literal["auto"]) -> float:
+    """A hyper-parameter that must have been settled by now."""
+    if value == "auto":
+        raise ValueError('this algorithm still has an "auto" value; use the one that prepare(data) returns')
+    return value
 
 
 def settle(config: GPCSAC, data: Transitions) -> tuple[GPCSAC, dict[str, str]]:

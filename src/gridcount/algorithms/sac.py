@@ -22,7 +22,8 @@ from gridcount.networks import Critics, TanhGaussian
 class SACState(NamedTuple):
     """Everything SAC carries from one update to the next."""
 
-    policy: TanhGaussian
+    policy: TanhGaussian  # the one that learns
+    acting_policy: TanhGaussian  # the one that acts: an average over recent updates where average_step < 1
     critics: Critics
     target_critics: Critics
     log_temperature: Array
@@ -52,6 +53,7 @@ class SoftFields:
     policy_rate: float = 3e-4  # Adam step of the policy and the temperature
     critic_rate: float = 3e-4  # Adam step of the critics
     target_step: float = 0.005  # how far the target critics move per update (tau)
+    average_step: float = 1.0  # how far the acting policy moves towards the learning one per update; 1: they are one, as in the paper
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,7 @@ class SAC(SoftFields):
 
     def act(self, state: SACState, observation: Array) -> Array:
         """The mode of the policy."""
-        return state.policy.mode(observation)
+        return state.acting_policy.mode(observation)
 
 
 def init_networks(config: SoftFields, key: Array, observation_dim: int, action_dim: int) -> SACState:
@@ -93,6 +95,7 @@ def init_networks(config: SoftFields, key: Array, observation_dim: int, action_d
     log_temperature = jnp.zeros(())
     return SACState(
         policy,
+        jax.tree.map(jnp.copy, policy),
         critics,
         jax.tree.map(jnp.copy, critics),
         log_temperature,
@@ -151,6 +154,7 @@ def step_policy(config: SoftFields, state: SACState, batch: Batch, key: Array, t
 
 
 def finish(config: SoftFields, state: SACState) -> SACState:
-    """Move the targets and count the update."""
+    """Move the target critics and the acting policy, and count the update."""
     targets = polyak(state.target_critics, state.critics, config.target_step)
-    return state._replace(target_critics=targets, updates=state.updates + 1)
+    acting = polyak(state.acting_policy, state.policy, config.average_step)
+    return state._replace(target_critics=targets, acting_policy=acting, updates=state.updates + 1)

@@ -38,10 +38,10 @@ class Grid(eqx.Module):
             raise ValueError(f"a grid needs bins >= 1 and margin >= 1, not bins={bins} and margin={margin}")
         low, high = values.min(axis=0), values.max(axis=0)
         reach = math.ceil((margin - 1) / 2 * bins)
-        unbounded = cls(jnp.asarray(low), jnp.asarray(high), bins, (-reach,) * len(low), (bins + reach,) * len(low))
-        ends = np.minimum(unbounded.cell(jnp.minimum(low, -limit)), 0), np.maximum(unbounded.cell(jnp.maximum(high, limit)), bins)
-        first, last = (tuple(int(i) for i in end) for end in ends)
-        return cls(unbounded.low, unbounded.high, bins, first, last)
+        width = high - low + np.float32(WIDTH_GUARD)
+        ends = (np.floor(bins * (end - low) / width + 0.5) for end in (np.minimum(low, -limit), np.maximum(high, limit)))
+        first, last = (tuple(int(i) for i in np.clip(end, -reach, bins + reach)) for end in ends)
+        return cls(jnp.asarray(low), jnp.asarray(high), bins, first, last)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -116,7 +116,7 @@ class StateCells(NamedTuple):
 
     def _scaled(self, x: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
         width = self.high[dimension] - self.low[dimension] + np.float32(WIDTH_GUARD)
-        return np.floor(self.bins * (x[:, dimension] - self.low[dimension]) / width + np.float32(0.5))
+        return np.asarray(np.floor(self.bins * (x[:, dimension] - self.low[dimension]) / width + np.float32(0.5)), np.float32)
 
     def _code(self, x: NDArray[np.float32], group: NDArray[np.int64]) -> NDArray[np.uint64]:
         """Mixed-radix code of a group of cell indices (Eq. 3 without its collisions)."""

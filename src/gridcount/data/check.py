@@ -76,7 +76,7 @@ def render(source: str, findings: list[Finding]) -> RenderableType:
     """The findings as a table to read."""
     if not findings:
         return Text(f"{source}: nothing found, ready to learn from", style="green")
-    table = Table("", "column", "row", "problem", "what to do", title=source, title_justify="left", show_lines=True)
+    table = Table("", "column", "row", "problem", "what to do", title=Text(source), title_justify="left", show_lines=True)
     style = {"error": "bold red", "warning": "yellow", "note": "cyan"}
     for finding in findings:
         row = "" if finding.row is None else f"{finding.row:,}"

@@ -68,6 +68,7 @@ def import_command(options: Import, console: Console | None = None) -> int:
         f"Imported {len(data):,} transitions in {len(data.episode_lengths):,} episodes as '{options.name}'"
         f" ({imported_directory() / options.name})",
         highlight=False,
+        markup=False,
         soft_wrap=True,
     )
     return 0
@@ -98,5 +99,5 @@ def info_command(options: Info, console: Console | None = None) -> int:
 
         for path in plot_description(data, options.plot, description):
             if not options.json:
-                console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+                console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
     return 0

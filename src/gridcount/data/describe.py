@@ -171,7 +171,8 @@ def render(description: Description) -> RenderableType:
         facts.add_row(name, value)
     for name, summary in {"episode return": d.returns, "episode length": d.lengths}.items():
         facts.add_row(name, f"mean {summary.mean:,.4g}, median {summary.median:,.4g}")
-        facts.add_row("", f"{summary.low:,.4g} [cyan]{sparkline(summary.histogram)}[/cyan] {summary.high:,.4g}")
+        ends = (f"{summary.low:,.4g} ", f" {summary.high:,.4g}")
+        facts.add_row("", Text.assemble(ends[0], (sparkline(summary.histogram), "cyan"), ends[1]))
     c = d.coverage
     facts.add_row(f"grid of {c.bins} bins", f"{c.state_cells:,} state cells visited, {c.pairs:,} (state, action) cells")
     facts.add_row("", f"the top 1 % of cells take {c.top_share:.1%} of the visits; {c.seen_once:.1%} of the cells were seen once")

@@ -70,7 +70,9 @@ def fetch(name: str, console: Console | None = None) -> Path:
 def _download(file: Published, console: Console) -> None:
     partial = file.target.with_name(file.target.name + ".partial")
     size = f"{file.bytes / 2**20:,.0f} MiB" if file.bytes else "size not published"
-    console.print(f"{file.name} is not here yet. Downloading {file.url} ({size}) to {file.target}", highlight=False, soft_wrap=True)
+    console.print(
+        f"{file.name} is not here yet. Downloading {file.url} ({size}) to {file.target}", highlight=False, markup=False, soft_wrap=True
+    )
     _receive_all(file, partial, console)
     found = _sha256(partial)
     if file.sha256 is not None and found != file.sha256:

@@ -28,18 +28,20 @@ def load(
     memory_map: bool = False,
     scale_actions: bool = False,
     console: Console | None = None,
+    progress: maze2d.Progress | None = None,
 ) -> Transitions:
     """The transitions of a D4RL or imported name, a file (.hdf5, .h5, .npz, .parquet, .csv) or a Minari folder or id.
 
     `columns` says which columns of a table are what. `source` chooses, for Maze2D names, between D4RL's file and one generated here:
     "auto" takes D4RL's where it was downloaded before and generates otherwise. `memory_map` leaves the columns on disk; a named
-    dataset is unpacked once for it, a file must be imported first. Nothing is downloaded without saying so on `console`.
+    dataset is unpacked once for it, a file must be imported first. Nothing is downloaded without saying so on `console`;
+    `progress` follows the generation of a maze.
     """
     folder = _local_folder(str(name))
     if folder is not None:
         _refuse_source(str(name), source)
         return local.read_local(folder, memory_map=memory_map)
-    log_path = _locate(str(name), source, console)
+    log_path = _locate(str(name), source, console, progress)
     if not memory_map:
         log = _read(log_path, columns)
         return to_transitions(log, _title(str(name), log_path), scale_actions)
@@ -93,10 +95,10 @@ def _local_folder(name: str) -> Path | None:
     return Path(name) if (Path(name) / "meta.json").is_file() and name not in NAMES else None
 
 
-def _locate(name: str, source: Source, console: Console | None) -> str:
+def _locate(name: str, source: Source, console: Console | None, progress: maze2d.Progress | None = None) -> str:
     """The file or folder to read; a name comes before a path of the same spelling, so that results do not depend on the folder."""
     if name in NAMES:
-        return str(_published(name, source, console))
+        return str(_published(name, source, console, progress))
     _refuse_source(name, source)
     path = Path(name)
     if name.startswith(PREFIX) or path.is_file() or (path.is_dir() and is_minari(path)):
@@ -112,7 +114,7 @@ def _locate(name: str, source: Source, console: Console | None) -> str:
     raise unknown("dataset", name, known_names())
 
 
-def _published(name: str, source: Source, console: Console | None) -> Path:
+def _published(name: str, source: Source, console: Console | None, progress: maze2d.Progress | None) -> Path:
     if source not in ("auto", "d4rl", "generated"):
         raise unknown("source", source, ("auto", "d4rl", "generated"))
     if name not in MAZE_NAMES:
@@ -120,7 +122,7 @@ def _published(name: str, source: Source, console: Console | None) -> Path:
         return fetch(name, console)
     if source == "d4rl" or (source == "auto" and published()[name].target.is_file()):
         return fetch(name, console)
-    return maze2d.make(name)
+    return maze2d.make(name, progress=progress)
 
 
 def _refuse_source(name: str, source: Source) -> None:

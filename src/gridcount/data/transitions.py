@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from jax import Array
@@ -23,8 +23,8 @@ class Batch(NamedTuple):
     reward: Array  # [rows]
     next_observation: Array  # [rows, observation_dim]
     terminated: Array  # [rows] 1.0 where the episode truly ended, so nothing is bootstrapped
-    state_cell: Array | None = None  # [rows] rank of the observation's grid cell, for algorithms that count
-    next_state_cell: Array | None = None  # [rows] the same of the next observation
+    state_cell: Any = None  # [rows] rank of the observation's grid cell, for algorithms that count
+    next_state_cell: Any = None  # [rows] the same of the next observation
 
 
 def _unset() -> Float32:
@@ -77,12 +77,12 @@ class Transitions:
 
     @property
     def observation_dim(self) -> int:
-        """Numbers per observation."""
+        """Numbers in an observation."""
         return int(self.observation.shape[1])
 
     @property
     def action_dim(self) -> int:
-        """Numbers per action."""
+        """Numbers in an action."""
         return int(self.action.shape[1])
 
     @property
@@ -101,8 +101,8 @@ class Transitions:
 
     def rows(self) -> Batch:
         """All rows as one host-side Batch; the training loop puts it on the device once."""
-        columns = (self.observation, self.action, self.reward, self.next_observation)
-        return Batch(*map(np.asarray, columns), self.terminated.astype(np.float32))  # type: ignore[arg-type, call-arg]
+        columns = (self.observation, self.action, self.reward, self.next_observation, self.terminated.astype(np.float32))
+        return Batch(*cast("tuple[Array, Array, Array, Array, Array]", tuple(map(np.asarray, columns))))
 
     def in_units(self, action: NDArray[Any]) -> NDArray[Any]:
         """A policy's actions in [-1, 1], mapped back to the units the log was written in."""

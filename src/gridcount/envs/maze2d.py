@@ -153,6 +153,10 @@ class BatchedMaze:
         truncated = np.full(self.episodes, self._steps >= self.task.limit)
         return self.state.astype(np.float32), self.task.reward(self.state[:, :2]), np.zeros(self.episodes, dtype=bool), truncated
 
+    def success(self, observation: Float32) -> Bool:
+        """Where the particle is within the goal's reach."""
+        return np.asarray(np.hypot(*(observation[:, :2] - self.task.goal).T) <= GOAL_RADIUS)
+
 
 class Maze2D(gymnasium.Env[Float32, Float32]):
     """Push a particle to the goal of a maze: observation (x, y, vx, vy), action a force in [-1, 1]^2, never terminated."""

@@ -1,0 +1,29 @@
+# Each target makes and reuses .venv by itself; Python 3.11 or newer and make are all a machine needs.
+PYTHON ?= python3
+BIN := .venv/bin
+READY := .venv/.ready
+
+.PHONY: demo test lint format bench
+
+demo: $(READY)  ## train GPC-SAC on a maze from logged data alone, and draw what it learnt
+	$(BIN)/gridcount train maze2d-umaze-v1 --preset fast --seeds 2
+
+test: lint  ## everything CI runs
+	$(BIN)/pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)  ## how close an update comes to the machine's matrix-multiply rate
+	$(BIN)/python benchmarks/update.py
+
+$(READY): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(READY)

@@ -1,0 +1,44 @@
+"""The command line: flags in, one call, a table or a picture out. Heavy imports wait until a command needs them."""
+
+import sys
+from importlib import import_module
+
+USAGE = """\
+gridcount: offline reinforcement learning that counts
+
+  gridcount train DATASET       train a policy from logged data, evaluate it as it learns
+  gridcount evaluate RUN        roll out a trained policy and print its score
+  gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
+  gridcount data make DATASET   generate a Maze2D dataset
+  gridcount data info DATASET   tell what is in a dataset
+
+Each command explains its flags with --help. To begin:
+
+  gridcount train maze2d-umaze-v1 --seeds 2
+"""
+COMMANDS = {"train": "train", "evaluate": "evaluate", "plot": "plot", "data": "data"}  # word -> function in gridcount.commands
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; errors a user can act on are printed without a traceback."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(USAGE)
+        return 0
+    if words[0] == "--version":
+        from gridcount import __version__
+
+        print(__version__)
+        return 0
+    try:
+        if words[0] not in COMMANDS:
+            from gridcount.data.catalogue import unknown
+
+            raise unknown("command", words[0], tuple(COMMANDS))
+        return int(getattr(import_module("gridcount.commands"), COMMANDS[words[0]])(words[1:]))
+    except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        return 130

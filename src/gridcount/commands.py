@@ -1,0 +1,337 @@
+"""What each command does with its flags. A dataclass is a command's flags; its comments are their help."""
+
+import shlex
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import tyro
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from gridcount.algorithms import make_algorithm
+from gridcount.algorithms.presets import Preset, preset_fields
+from gridcount.data.catalogue import MAZE_NAMES, NAMES, unknown
+from gridcount.data.load import load
+from gridcount.data.maze2d import make
+from gridcount.data.transitions import Transitions
+from gridcount.evaluation.rollouts import ENVIRONMENTS, has_environment, refuse_misfit
+from gridcount.evaluation.rollouts import evaluate as roll_out
+from gridcount.training import run as runs
+from gridcount.training.checkpoints import numbered
+from gridcount.training.logs import Row
+from gridcount.training.progress import ConsoleDisplay
+
+Result = TypeVar("Result")
+
+LAST = 3  # evaluations that make the headline score
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a policy from logged data, evaluating it as it learns."""
+
+    dataset: tyro.conf.Positional[str]  # a dataset name such as maze2d-umaze-v1, or an .hdf5 file
+    algo: str = "gpc-sac"  # the algorithm
+    env: str | None = None  # environment to score the policy in; by default the dataset's own, if it has one
+    preset: Preset = "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
+    seeds: int = 1  # how many seeds to train together
+    seed: int = 0  # the first seed
+    updates: int | None = None  # gradient updates; by default the preset's
+    evaluate_every: int = 5000  # updates between evaluations
+    episodes: int = 20  # episodes per evaluation and seed
+    run: Path | None = None  # run directory; by default a new one under runs/
+    resume: bool = False  # go on with the run in --run, or the newest unfinished one of this dataset and algorithm
+    keep: int = 2  # checkpoints kept
+    checkpoint_seconds: float = 60.0  # least time between checkpoints; the last update always makes one
+    plot: bool = True  # draw the pictures at the end
+
+
+def train(words: list[str]) -> int:
+    """Train, or go on training."""
+    options, algorithm = _train_flags(words)
+    console = _console()
+    data = _load(options.dataset, console)
+    prepared = algorithm.prepare(data)
+    planned = 1000 * preset_fields(options.algo, _preset_name(words), options.preset)["epochs"]
+    updates = planned if options.updates is None else options.updates
+    seeds = tuple(range(options.seed, options.seed + options.seeds))
+    plan = runs.Plan(
+        dataset=options.dataset,
+        environment=options.env or (options.dataset if has_environment(options.dataset) else None),
+        algorithm=options.algo,
+        fields=runs.settings(prepared.algorithm),
+        seeds=seeds,
+        updates=updates,
+        evaluate_every=min(options.evaluate_every, updates),
+        episodes=options.episodes,
+        fingerprint=runs.fingerprint(data),
+    )
+    plan.check()
+    directory = _run_directory(options, plan)
+    told = f"{len(data):,} transitions of {options.dataset}; {options.algo}, preset {options.preset}, seeds {list(seeds)}"
+    console.print(told, soft_wrap=True)
+    for name, note in prepared.notes.items():
+        console.print(f"  {name}: {note}", soft_wrap=True)
+    if plan.environment is None:
+        told = "  no environment is known for this dataset: the policy is trained but not scored (name one with --env)"
+        console.print(told, soft_wrap=True)
+    console.print(f"  run directory: {directory}", soft_wrap=True)
+    try:
+        rows = runs.train(plan, prepared, directory, ConsoleDisplay(console), keep=options.keep, save_every=options.checkpoint_seconds)
+    except runs.Interrupted as stopped:
+        again = shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
+        console.print(f"{stopped}\nGo on with: gridcount train {again}", soft_wrap=True)
+        return 130
+    _print_headline(rows, console)
+    if options.plot:
+        return _draw(directory, prepared, data, console)
+    return 0
+
+
+@dataclass(frozen=True)
+class Evaluate:
+    """Roll out the newest checkpoint of a run with the deterministic policy."""
+
+    run: tyro.conf.Positional[Path]  # a run directory
+    episodes: int = 100  # episodes per seed
+    seed: int = 0  # draws the start states
+    env: str | None = None  # environment; by default the run's own
+
+
+def evaluate(words: list[str]) -> int:
+    """Score a trained policy."""
+    _refuse_unknown_flags(words, Evaluate)
+    options = tyro.cli(Evaluate, args=words, prog="gridcount evaluate")
+    console = _console()
+    plan = runs.read_plan(options.run)
+    environment = options.env or plan.environment
+    if environment is None:
+        raise ValueError(f"{options.run}: the run was trained without an environment; name one with --env: {', '.join(ENVIRONMENTS)}")
+    if not has_environment(environment):
+        raise unknown("environment", environment, ENVIRONMENTS)
+    prepared, data = _prepare_again(plan, console)
+    refuse_misfit(environment, data.observation_dim, data.action_dim)
+    _, policies, done = runs.restore_policies(options.run, prepared)
+    table = Table(title=f"{plan.algorithm} on {plan.dataset} after {done:,} updates, {options.episodes} episodes per seed")
+    for heading in ("seed", "score", "return", "success"):
+        table.add_column(heading, justify="right")
+    scores = []
+    for seed, act in zip(plan.seeds, policies, strict=True):
+        result = roll_out(act, environment, options.episodes, options.seed)
+        scores.append(result.scores.mean())
+        table.add_row(str(seed), f"{result.scores.mean():.1f}", f"{result.returns.mean():.1f}", f"{result.success.mean():.0%}")
+    table.add_section()
+    table.add_row("mean ± std", f"{np.mean(scores):.1f} ± {np.std(scores):.1f}")
+    console.print(table)
+    return 0
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Draw a run: its learning curve and, for a maze, where its policy goes and what it knows."""
+
+    run: tyro.conf.Positional[tuple[Path, ...]]  # a run directory, or several to compare their curves in one picture
+    out: Path = Path("curves.png")  # where the comparison of several runs goes
+
+
+def plot(words: list[str]) -> int:
+    """Draw the pictures of a run, or compare the curves of several."""
+    _refuse_unknown_flags(words, Plot)
+    options = tyro.cli(Plot, args=words, prog="gridcount plot")
+    console = _console()
+    if len(options.run) > 1:
+        from gridcount.report.pictures import draw_curves
+
+        console.print(f"picture: {draw_curves(list(options.run), options.out)}", soft_wrap=True)
+        return 0
+    if not options.run:
+        raise ValueError("name a run directory to draw; `gridcount train` prints where it put its run")
+    prepared, data = _prepare_again(runs.read_plan(options.run[0]), console)
+    return _draw(options.run[0], prepared, data, console)
+
+
+@dataclass(frozen=True)
+class Make:
+    """Generate a Maze2D dataset with D4RL's recipe."""
+
+    dataset: tyro.conf.Positional[str]  # a Maze2D name such as maze2d-large-v1
+    transitions: int = 1_000_000  # rows
+    seed: int = 0  # the same seed gives the same file
+    directory: Path | None = None  # where to put it; by default the cache
+
+
+@dataclass(frozen=True)
+class Info:
+    """Tell what is in a dataset."""
+
+    dataset: tyro.conf.Positional[str]  # a dataset name or an .hdf5 file
+
+
+def data(words: list[str]) -> int:
+    """Make a dataset or tell about one."""
+    subcommands: dict[str, type[Make] | type[Info]] = {"make": Make, "info": Info}
+    if not words or words[0] not in subcommands:
+        if not words or words[0] in ("-h", "--help"):
+            print("gridcount data make DATASET   generate a Maze2D dataset\ngridcount data info DATASET   tell what is in a dataset")
+            return 0
+        raise unknown("data command", words[0], tuple(subcommands))
+    _refuse_unknown_flags(words, subcommands[words[0]])
+    options: Make | Info = tyro.cli(subcommands[words[0]], args=words[1:], prog=f"gridcount data {words[0]}")
+    console = _console()
+    if isinstance(options, Make):
+        if options.dataset not in MAZE_NAMES:
+            raise unknown("maze", options.dataset, MAZE_NAMES)
+        path = _with_bar(
+            console, options.dataset, lambda progress: make(options.dataset, options.transitions, options.seed, options.directory, progress)
+        )
+        console.print(f"{path}", soft_wrap=True)
+        return 0
+    _describe(_load(options.dataset, console), console)
+    return 0
+
+
+def _train_flags(words: list[str]) -> tuple[Train, Any]:
+    """The flags of `train`, which depend on the algorithm and its preset for the dataset: those are looked up first."""
+    spaced = " ".join(words).replace("=", " ").split()
+    value = dict(pairwise(spaced))  # each word -> the word after it
+    default = make_algorithm(value.get("--algo", Train.algo), _preset_name(words), value.get("--preset", Train.preset))
+    _refuse_unknown_flags(words, Train, type(default))
+    options: Any = tyro.conf.OmitArgPrefixes[Train]
+    algorithm: Any = tyro.conf.OmitArgPrefixes[type(default)]  # type: ignore[misc]
+    flags: Any = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
+    parsed: Any = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
+    return parsed.options, parsed.algorithm
+
+
+def _preset_name(words: list[str]) -> str:
+    """The dataset whose presets apply: the one named, or for a file the one whose environment is named."""
+    return next((word for word in words if word in NAMES), "")
+
+
+def _refuse_unknown_flags(words: list[str], *kinds: type[Any]) -> None:
+    """An unknown flag is answered with the flags there are; tyro would only suggest a near one."""
+    known = {"--help"}
+    for flag in (each for kind in kinds for each in fields(kind) if each.default is not MISSING):  # without a default: not a flag
+        name = flag.name.replace("_", "-")
+        known |= {f"--{name}", f"--no-{name}"} if flag.type is bool else {f"--{name}"}
+    for word in words:
+        if word.startswith("--") and (name := word.split("=")[0].replace("_", "-")) not in known:
+            raise unknown("flag", name, tuple(known))
+
+
+def _run_directory(options: Train, plan: runs.Plan) -> Path:
+    """A new directory for a new run, the right old one for a resumed run; never one that would be overwritten."""
+    stem = f"{Path(options.dataset).stem}-{options.algo}"
+    if options.resume:
+        candidates = [options.run] if options.run else sorted(Path("runs").glob(f"{stem}*"), key=lambda path: -path.stat().st_mtime)
+        for candidate in candidates:
+            if (candidate / "config.json").exists() and (options.run or not _finished(candidate)):
+                runs.refuse_other_plan(candidate, plan)
+                return candidate
+        raise FileNotFoundError(
+            f"there is no unfinished run to resume under {options.run or f'runs/{stem}*'}; leave out --resume to start one"
+        )
+    if options.run:
+        if (options.run / "config.json").exists():
+            raise ValueError(f"{options.run} already holds a run; go on with it by --resume, or name another directory with --run")
+        return options.run
+    numbers = (Path("runs") / (stem if i == 1 else f"{stem}-{i}") for i in range(1, sys.maxsize))
+    return next(path for path in numbers if not path.exists())
+
+
+def _finished(directory: Path) -> bool:
+    saved = numbered(directory / "checkpoints")
+    return bool(saved) and int(saved[-1].stem) >= runs.read_plan(directory).updates
+
+
+def _without_resume(words: list[str]) -> list[str]:
+    """The user's own words less --run DIR and --resume, to be repeated in advice."""
+    kept = [word for i, word in enumerate(words) if word != "--resume" and word != "--run" and (i == 0 or words[i - 1] != "--run")]
+    return [word for word in kept if not word.startswith("--run=")]
+
+
+def _prepare_again(plan: runs.Plan, console: Console) -> tuple[Any, Transitions]:
+    """The data and the prepared algorithm of a run, as they were when it started."""
+    data = _load(plan.dataset, console)
+    if (found := runs.fingerprint(data)) != plan.fingerprint:
+        raise ValueError(f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})")
+    return plan.make_algorithm().prepare(data), data
+
+
+def _console() -> Console:
+    """Prints what it is given: a path in brackets is a path, not markup."""
+    return Console(highlight=False, markup=False)
+
+
+def _load(name: str, console: Console) -> Transitions:
+    return _with_bar(console, name, lambda progress: load(name, progress=progress))
+
+
+def _with_bar(console: Console, name: str, work: Callable[[Callable[[int, int], None]], Result]) -> Result:
+    """Do some work on a dataset with a progress bar that appears only if the work reports progress."""
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task: list[Any] = []
+        started = time.monotonic()
+
+        def progress(done: int, total: int) -> None:
+            if not task:
+                console.print(f"generating {total:,} transitions of {name} (once; kept for next time)", soft_wrap=True)
+                task.append(bar.add_task("generating", total=total))
+            bar.update(task[0], completed=done)
+
+        result = work(progress)
+    if task:
+        console.print(f"generated in {time.monotonic() - started:.0f} s")
+    return result
+
+
+def _print_headline(rows: list[Row], console: Console) -> None:
+    """The mean of the last evaluations, per seed and over seeds."""
+    if not rows or rows[0].get("score") is None:
+        return
+    table = Table(title=f"mean of the last {LAST} evaluations")
+    for heading in ("seed", "score", "success"):
+        table.add_column(heading, justify="right")
+    means = []
+    for seed in sorted({row["seed"] for row in rows}):
+        last = [row for row in rows if row["seed"] == seed][-LAST:]
+        means.append(np.mean([row["score"] for row in last]))
+        table.add_row(str(seed), f"{means[-1]:.1f}", f"{np.mean([row['success'] for row in last]):.0%}")
+    table.add_section()
+    table.add_row("mean ± std", f"{np.mean(means):.1f} ± {np.std(means):.1f}")
+    console.print(table)
+
+
+def _draw(directory: Path, prepared: Any, data: Transitions, console: Console) -> int:
+    from gridcount.report.pictures import draw_run
+
+    pictures = draw_run(directory, prepared, data)
+    for path in pictures:
+        console.print(f"picture: {path}", soft_wrap=True)
+    if not pictures:
+        console.print(f"{directory}: the policy was not scored, so there is nothing to draw (train with --env)", soft_wrap=True)
+    return 0
+
+
+def _describe(data: Transitions, console: Console) -> None:
+    """What is in a dataset, as a table."""
+    lengths, returns = data.episode_lengths, data.episode_returns
+    table = Table(title=data.name, show_header=False)
+    table.add_row("transitions", f"{len(data):,}")
+    table.add_row(
+        "episodes", f"{len(lengths):,}, of {lengths.min()} to {lengths.max()} steps, returns {returns.min():.4g} to {returns.max():.4g}"
+    )
+    table.add_row("terminals", f"{int(data.terminated.sum()):,}")
+    table.add_row("reward", f"mean {data.reward.mean():.4f}, from {data.reward.min():.4g} to {data.reward.max():.4g}")
+    for column in ("observation", "action"):
+        values = getattr(data, column)
+        for i, (low, high) in enumerate(zip(values.min(axis=0), values.max(axis=0), strict=True)):
+            table.add_row(f"{column} {i}", f"{low:.4g} to {high:.4g}")
+    console.print(table)

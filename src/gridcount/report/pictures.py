@@ -1,0 +1,130 @@
+"""Pictures of runs: learning curves with their spread over seeds, and for a maze what the policy does and knows."""
+
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcount.algorithms.contract import Prepared
+from gridcount.data.catalogue import MAZE_NAMES
+from gridcount.data.transitions import Transitions
+from gridcount.evaluation.rollouts import evaluate
+from gridcount.losses import count_uncertainty
+from gridcount.training.logs import read_rows
+from gridcount.training.run import read_plan, restore_policies
+
+try:
+    from matplotlib.figure import Figure
+    from matplotlib.patches import Circle
+except ImportError as error:
+    raise ImportError(f"pictures need Matplotlib ({error}). Install it with: pip install 'gridcount[plots]'") from error
+
+COLOURS = ("#1f64c8", "#d1495b", "#2e8b57", "#edae49", "#6a4c93", "#00798c")
+EPISODES = 20  # trajectories drawn
+CELL = 0.1  # side of a heat map's cell, in maze units
+SAMPLE = 200_000  # dataset rows the uncertainty map looks at
+
+
+def draw_curves(runs: list[Path], path: Path) -> Path:
+    """Normalised score over updates: the mean over seeds, shaded from the lowest seed to the highest."""
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    for run, colour in zip(runs, _cycle(len(runs)), strict=True):
+        plan, rows = read_plan(run), [row for row in read_rows(run) if row.get("score") is not None]
+        if not rows:
+            raise ValueError(f"{run}: no evaluation has been written yet, so there is no curve to draw")
+        updates = sorted({row["updates"] for row in rows})
+        scores = np.array([[row["score"] for row in rows if row["updates"] == u] for u in updates])  # [evaluations, seeds]
+        label = f"{plan.algorithm} ({len(plan.seeds)} seed{'s' if len(plan.seeds) > 1 else ''})"
+        axes.fill_between(updates, scores.min(axis=1), scores.max(axis=1), color=colour, alpha=0.18, linewidth=0)
+        axes.plot(updates, scores.mean(axis=1), color=colour, label=label)
+    plan = read_plan(runs[0])
+    axes.axhline(100, color="#888", linewidth=0.8, linestyle=":")
+    axes.set(xlabel="updates", ylabel="normalised score", title=f"{Path(plan.dataset).name}, {plan.episodes} episodes per evaluation")
+    axes.legend(frameon=False)
+    axes.spines[["top", "right"]].set_visible(False)
+    return _save(figure, path)
+
+
+def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> Path:
+    """The map with the first seed's trajectories, the data's visit counts, and the learnt uncertainty at the policy's actions."""
+    from gridcount.envs.maze2d import GOAL_RADIUS, WALL_OFFSET, task
+
+    plan = read_plan(run)
+    states, policies, done = restore_policies(run, prepared)
+    name = plan.environment or plan.dataset
+    result = evaluate(policies[0], name, EPISODES, seed=0)
+    maze = task(name)
+    counted = hasattr(states[0], "table")
+    figure = Figure(figsize=(5 * (3 if counted else 2), 4.6), layout="constrained")
+    axes = figure.subplots(1, 3 if counted else 2)
+    rows, columns = maze.walls.shape
+
+    visits = _heat_map(data.observation, None, rows, columns)
+    panels = [(None, f"{EPISODES} episodes after {done:,} updates: score {result.scores.mean():.0f}"), (visits, "visits in the data")]
+    if counted:
+        sample = np.random.default_rng(0).choice(len(data), min(SAMPLE, len(data)), replace=False)
+        uncertainty = _uncertainty(prepared, states[0], policies[0], sample)
+        panels.append((_heat_map(data.observation[sample], uncertainty, rows, columns), "uncertainty u(s, π(s)) learnt"))
+    for axis, (heat, title) in zip(axes, panels, strict=True):
+        extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
+        axis.imshow(np.where(maze.walls, 0.28, 1.0), cmap="gray", vmin=0, vmax=1, extent=extent)
+        if heat is not None:
+            norm = "log" if title.startswith("visits") else "linear"
+            figure.colorbar(axis.imshow(heat, cmap="viridis", extent=extent, norm=norm, interpolation="nearest"), ax=axis, shrink=0.8)
+        else:
+            for episode in range(EPISODES):
+                x, y = (result.observations[:, episode, i] + WALL_OFFSET for i in (0, 1))
+                axis.plot(y, x, linewidth=1, alpha=0.7, color=COLOURS[0])
+                axis.plot(y[0], x[0], "o", markersize=3, color=COLOURS[1])
+        axis.add_patch(
+            Circle((maze.goal[1] + WALL_OFFSET, maze.goal[0] + WALL_OFFSET), GOAL_RADIUS, fill=False, color=COLOURS[2], linewidth=2)
+        )
+        axis.set(title=title, xticks=[], yticks=[])
+    return _save(figure, path)
+
+
+def draw_run(run: Path, prepared: Prepared, data: Transitions) -> list[Path]:
+    """All pictures of a run, in its directory."""
+    plan = read_plan(run)
+    if not any(row.get("score") is not None for row in read_rows(run)):
+        return []
+    pictures = [draw_curves([run], run / "curve.png")]
+    if plan.environment in MAZE_NAMES:
+        pictures.append(draw_maze(run, prepared, data, run / "maze.png"))
+    return pictures
+
+
+def _uncertainty(prepared: Prepared, state: Any, policy: Any, sample: NDArray[np.int64]) -> NDArray[np.float32]:
+    """u(s, pi(s)) from a seed's visit table at the end of training."""
+    observation = np.asarray(prepared.rows.observation)[sample]
+    cell = jnp.asarray(np.asarray(prepared.rows.state_cell)[sample])
+    count = state.table.read(cell, state.grid.offset(jnp.asarray(policy(observation)))) + 1
+    epoch = state.learner.updates // 1000 + 1
+    return np.asarray(count_uncertainty(count, epoch, prepared.algorithm.pessimism))
+
+
+def _heat_map(observation: NDArray[np.float32], value: NDArray[np.float32] | None, rows: int, columns: int) -> NDArray[np.float64]:
+    """Visits per cell of the map, or the mean of a value over them; NaN where the data never went."""
+    from gridcount.envs.maze2d import WALL_OFFSET
+
+    edges = [np.linspace(-0.5, size - 0.5, round(size / CELL) + 1) for size in (rows, columns)]
+    x, y = (observation[:, i] + WALL_OFFSET for i in (0, 1))
+    visits = np.histogram2d(x, y, bins=edges)[0]
+    total = visits if value is None else np.histogram2d(x, y, bins=edges, weights=value)[0]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(visits > 0, total if value is None else total / visits, np.nan)
+
+
+def _cycle(count: int) -> list[str]:
+    return [COLOURS[i % len(COLOURS)] for i in range(count)]
+
+
+def _save(figure: Figure, path: Path) -> Path:
+    """Write a picture whole or not at all."""
+    partial = path.with_suffix(f".partial{path.suffix}")
+    figure.savefig(partial, dpi=130)
+    partial.replace(path)
+    return path

@@ -1,0 +1,92 @@
+"""What people see while a run trains: a live bar in a terminal, one line per evaluation in a log file."""
+
+import time
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+
+class Display(Protocol):
+    """Told of every block and every evaluation."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def begin(self, updates: int, done: int) -> None:
+        """A run of `updates` starts (or goes on) at `done`."""
+
+    def advance(self, done: int, metrics: dict[str, list[float]]) -> None:
+        """A block ended."""
+
+    def evaluated(self, row: dict[str, Any]) -> None:
+        """A seed was evaluated."""
+
+
+class ConsoleDisplay:
+    """A live bar where there is a terminal, plain lines where there is none."""
+
+    def __init__(self, console: Console):
+        self._console = console
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[rate]:.0f} updates/s"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self._scores: dict[int, float] = {}
+        self._metrics: dict[str, float] = {}
+        self._total = self._start = 0
+        self._task = self._bar.add_task("starting", total=1, rate=0.0)
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def begin(self, updates: int, done: int) -> None:
+        """A run of `updates` starts (or goes on) at `done`."""
+        self._total, self._start, self._since = updates, done, time.monotonic()
+        self._bar.update(self._task, total=updates, completed=done, description="compiling")
+
+    def advance(self, done: int, metrics: dict[str, list[float]]) -> None:
+        """A block ended."""
+        self._metrics = {name: sum(values) / len(values) for name, values in metrics.items()}
+        self._bar.update(self._task, completed=done, rate=self._rate(done), description=self._describe())
+
+    def evaluated(self, row: dict[str, Any]) -> None:
+        """A seed was evaluated."""
+        if row.get("score") is not None:
+            self._scores[row["seed"]] = row["score"]
+        left = (self._total - row["updates"]) / max(self._rate(row["updates"]), 1e-9)
+        score = f"score {row['score']:7.1f}  success {row['success']:4.0%}  " if "score" in row else ""
+        self._console.print(
+            f"update {row['updates']:>9,}  seed {row['seed']}  {score}{self._losses(row)}"
+            f"{self._rate(row['updates']):.0f} updates/s  {_duration(left)} left",
+            highlight=False,
+            soft_wrap=True,  # a log file has one line per evaluation, however narrow it is taken to be
+        )
+        self._bar.update(self._task, description=self._describe())
+
+    def _rate(self, done: int) -> float:
+        return (done - self._start) / max(time.monotonic() - self._since, 1e-9)
+
+    def _describe(self) -> str:
+        score = f"score {sum(self._scores.values()) / len(self._scores):.1f}  " if self._scores else ""
+        return score + self._losses(self._metrics).strip()
+
+    @staticmethod
+    def _losses(metrics: dict[str, Any]) -> str:
+        shown = {"critic_loss": "critic loss", "q_data": "Q", "uncertainty": "u"}
+        return "".join(f"{label} {metrics[name]:.3g}  " for name, label in shown.items() if name in metrics)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

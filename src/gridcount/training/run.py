@@ -1,0 +1,296 @@
+"""A run: a plan, a directory, and blocks of updates with evaluations and checkpoints between them."""
+
+import hashlib
+import json
+import math
+import os
+import platform
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields, replace
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import jax
+import numpy as np
+
+from gridcount.algorithms import ALGORITHMS
+from gridcount.algorithms.contract import Prepared
+from gridcount.data.catalogue import unknown
+from gridcount.data.transitions import Transitions
+from gridcount.evaluation.rollouts import ENVIRONMENTS, Act, evaluate, has_environment, refuse_misfit
+from gridcount.training import checkpoints
+from gridcount.training.logs import MetricLog, Row, read_rows
+from gridcount.training.loop import SeedMetrics, make_block, make_learners, seed_keys
+from gridcount.training.progress import Display
+
+EPOCH = 1000  # updates per block at most
+EXPLODED = 1e9  # no metric of a healthy run reaches this
+
+
+class Diverged(RuntimeError):
+    """Training produced a value that is not finite, or absurdly large."""
+
+
+class Interrupted(RuntimeError):
+    """The user stopped the run; it can be resumed."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to train, on what, for how long: everything a run's result depends on, besides code and machine."""
+
+    dataset: str  # a name or a file
+    environment: str | None  # where policies are scored; None: they are not
+    algorithm: str
+    fields: dict[str, Any]  # the algorithm's hyper-parameters, every "auto" settled
+    seeds: tuple[int, ...]
+    updates: int
+    evaluate_every: int
+    episodes: int
+    fingerprint: str  # of the data
+
+    def check(self) -> None:
+        """Refuse a plan that cannot be carried out, before anything is computed."""
+        if self.algorithm not in ALGORITHMS:
+            raise unknown("algorithm", self.algorithm, tuple(ALGORITHMS))
+        if self.environment is not None and not has_environment(self.environment):
+            raise unknown("environment", self.environment, ENVIRONMENTS)
+        if not self.seeds or self.updates < 1 or self.evaluate_every < 1 or self.episodes < 1:
+            raise ValueError("seeds, updates, evaluate-every and episodes must all be at least 1")
+        if self.evaluate_every > EPOCH and self.evaluate_every % EPOCH:
+            raise ValueError(f"evaluate-every is {self.evaluate_every}; above {EPOCH} it must be a multiple of {EPOCH}")
+        if self.updates % self.evaluate_every:
+            raise ValueError(f"updates ({self.updates}) must be a multiple of evaluate-every ({self.evaluate_every})")
+
+    def make_algorithm(self) -> Any:
+        """The algorithm with this plan's hyper-parameters."""
+        kind = ALGORITHMS[self.algorithm]
+        return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in self.fields.items()})
+
+
+def settings(algorithm: Any) -> dict[str, Any]:
+    """An algorithm's hyper-parameters, as a plan keeps them."""
+    return {field.name: getattr(algorithm, field.name) for field in fields(algorithm)}
+
+
+def read_plan(directory: Path) -> Plan:
+    """The plan a run directory was made with."""
+    path = directory / "config.json"
+    if not path.exists():
+        raise FileNotFoundError(f"{directory}: not a run directory, it holds no config.json")
+    try:
+        plan = Plan(**json.loads(path.read_text()))
+    except (json.JSONDecodeError, TypeError) as error:
+        raise ValueError(f"{path}: not a run's configuration ({error})") from error
+    return replace(plan, seeds=tuple(plan.seeds))
+
+
+def train(plan: Plan, prepared: Prepared, directory: Path, display: Display, *, keep: int = 2, save_every: float = 60.0) -> list[Row]:
+    """Carry out a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics."""
+    plan.check()
+    algorithm, rows = prepared.algorithm, prepared.rows
+    if keep < 1:
+        raise ValueError(f"keep is {keep}; a run keeps at least 1 checkpoint")
+    if plan.environment is not None:
+        refuse_misfit(plan.environment, rows.observation.shape[1], rows.action.shape[1])
+    write_record(directory, plan)
+    keys = [seed_keys(seed) for seed in plan.seeds]
+    states = [algorithm.init(init_key, rows) for init_key, _ in keys]
+    done = 0
+    pending: list[dict[str, list[float]]] = []  # metrics of blocks since the last evaluation
+    sizes: dict[str, int] = {}
+    if saved := checkpoints.numbered(directory / "checkpoints"):
+        states, done, pending, sizes = _restore(saved[-1], states, plan)
+    block_size = min(plan.evaluate_every, EPOCH)
+    learners = make_learners(make_block(algorithm, block_size), states, rows, [train_key for _, train_key in keys])
+    act = jax.jit(algorithm.act)
+    log = MetricLog(directory, plan.seeds, sizes)
+    last_save = time.monotonic()
+
+    def save() -> None:
+        arrays = {
+            f"seed{seed}{name}": leaf
+            for seed, state in zip(plan.seeds, learners.states, strict=True)
+            for name, leaf in checkpoints.flatten(state).items()
+        }
+        arrays["run"] = np.frombuffer(json.dumps({"updates": done, "sizes": log.sizes(), "pending": pending}).encode(), np.uint8)
+        checkpoints.save(directory / "checkpoints" / f"{done:010d}.npz", arrays)
+        checkpoints.prune(directory / "checkpoints", keep)
+
+    with _stop_on_interrupt() as stop, display:
+        display.begin(plan.updates, done)
+        try:
+            while done < plan.updates:
+                metrics = learners.advance(done)
+                _refuse_divergence(metrics, learners.states, plan.seeds, done, directory)
+                done += block_size
+                pending.append({name: values.tolist() for name, values in metrics.items()})
+                display.advance(done, pending[-1])
+                if done % plan.evaluate_every == 0:
+                    evaluations = _evaluate(plan, act, learners.states, done)
+                    for row in _rows(plan, done, pending, evaluations):
+                        log.write(row)
+                        display.evaluated(row)
+                    pending = []
+                    if done == plan.updates or time.monotonic() - last_save > save_every:
+                        save()
+                        last_save = time.monotonic()
+                if stop.requested and done < plan.updates:
+                    save()
+                    raise Interrupted(f"stopped at update {done:,}; everything is in {directory}")
+        finally:
+            log.close()
+    return read_rows(directory)
+
+
+def restore_policies(directory: Path, prepared: Prepared) -> tuple[list[Any], list[Act], int]:
+    """The states and deterministic policies in a run's newest checkpoint, one per seed, and their number of updates."""
+    plan = read_plan(directory)
+    saved = checkpoints.numbered(directory / "checkpoints")
+    if not saved:
+        raise FileNotFoundError(f"{directory}: the run has no checkpoint yet; let it train a little longer")
+    template = jax.eval_shape(lambda key: prepared.algorithm.init(key, prepared.rows), jax.random.key(0))
+    states, done, _, _ = _restore(saved[-1], [template] * len(plan.seeds), plan)
+    act = jax.jit(prepared.algorithm.act)
+    return states, [_policy(act, state) for state in states], done
+
+
+def refuse_other_plan(directory: Path, plan: Plan) -> None:
+    """A run goes on as it began: only its number of updates may grow."""
+    before, after = (json.loads(json.dumps(asdict(each))) for each in (read_plan(directory), plan))
+    if after["updates"] < before["updates"]:
+        raise ValueError(f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}")
+    before, after = (each | each.pop("fields") | {"updates": 0} for each in (before, after))
+    changed = {name: (before.get(name), after.get(name)) for name in before | after if before.get(name) != after.get(name)}
+    if changed:
+        listed = "; ".join(f"{name} was {old}, now {new}" for name, (old, new) in changed.items())
+        raise ValueError(f"{directory}: cannot resume, because {listed}. Repeat the run's own flags, or start a new run")
+
+
+def fingerprint(data: Transitions) -> str:
+    """A digest of every column, so that a run is never continued on other data."""
+    digest = hashlib.sha256()
+    for column in (data.observation, data.action, data.reward, data.next_observation, data.terminated):
+        digest.update(np.ascontiguousarray(column).view(np.uint8).data)
+    return digest.hexdigest()[:16]
+
+
+def write_record(directory: Path, plan: Plan) -> None:
+    """Record the plan, and the machine and versions it runs on (one entry per start)."""
+    directory.mkdir(parents=True, exist_ok=True)
+    _write_whole(directory / "config.json", json.dumps(asdict(plan), indent=2) + "\n")
+    path = directory / "environment.json"
+    starts = json.loads(path.read_text()) if path.exists() else []
+    _write_whole(path, json.dumps([*starts, _environment()], indent=2) + "\n")
+
+
+def _environment() -> dict[str, Any]:
+    versions = {}
+    for package in ("gridcount", "jax", "jaxlib", "equinox", "optax", "numpy", "mujoco"):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            versions[package] = "not installed"
+    git = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=Path(__file__).parent, check=False)
+    return {
+        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "commit": git.stdout.strip() or "unknown",
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "cores": os.cpu_count(),
+        "devices": [str(device) for device in jax.devices()],
+        "versions": versions,
+        "command": sys.argv[1:],
+    }
+
+
+def _write_whole(path: Path, text: str) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(text)
+    partial.replace(path)
+
+
+def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], int, list[dict[str, list[float]]], dict[str, int]]:
+    arrays = checkpoints.load(path)
+    record = json.loads(arrays.pop("run").tobytes())
+    states = []
+    for seed, template in zip(plan.seeds, templates, strict=True):
+        prefix = f"seed{seed}"
+        own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith((f"{prefix}.", f"{prefix}["))}
+        states.append(checkpoints.unflatten(template, own, path))
+    return states, record["updates"], record["pending"], record["sizes"]
+
+
+def _evaluate(plan: Plan, act: Any, states: list[Any], done: int) -> list[dict[str, float]]:
+    """Each seed's scores; start states differ from evaluation to evaluation, but not from run to run."""
+    if plan.environment is None:
+        return [{} for _ in plan.seeds]
+    return [
+        evaluate(_policy(act, state), plan.environment, plan.episodes, seed=seed + 7919 * done).summary()
+        for seed, state in zip(plan.seeds, states, strict=True)
+    ]
+
+
+def _policy(act: Any, state: Any) -> Act:
+    """A state's policy as a function of NumPy arrays."""
+    return lambda observation: np.asarray(act(state, observation))
+
+
+def _rows(plan: Plan, done: int, pending: list[dict[str, list[float]]], evaluations: list[dict[str, float]]) -> Iterator[Row]:
+    for i, seed in enumerate(plan.seeds):
+        means = {name: float(np.mean([block[name][i] for block in pending])) for name in pending[0]}
+        yield {"updates": done, "seed": seed} | evaluations[i] | means
+
+
+def _refuse_divergence(metrics: SeedMetrics, states: list[Any], seeds: tuple[int, ...], done: int, directory: Path) -> None:
+    """Stop at the first bad metric, or at weights that went bad in the block's last update, which no metric has seen yet."""
+    bad_metrics = (
+        (seed, f"metric '{name}' became {value:.3g}")
+        for name, values in metrics.items()
+        for seed, value in zip(seeds, values.tolist(), strict=True)
+        if not math.isfinite(value) or abs(value) > EXPLODED
+    )
+    bad_weights = (
+        (seed, f"'{jax.tree_util.keystr(path)}' is no longer finite")
+        for seed, state in zip(seeds, states, strict=True)
+        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
+        if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all()
+    )
+    for seed, what in chain(bad_metrics, bad_weights):
+        kept = checkpoints.numbered(directory / "checkpoints")
+        raise Diverged(
+            f"seed {seed}: {what} after update {done:,}; training stopped.\n"
+            + (f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. ")
+            + "Try a smaller --critic-rate, --layer-norm, or more --pessimism."
+        )
+
+
+class _Stop:
+    requested = False
+
+
+@contextmanager
+def _stop_on_interrupt() -> Iterator[_Stop]:
+    """Turn the first Ctrl-C into a request to stop after the current block; a second one stops at once."""
+    stop = _Stop()
+
+    def request(number: int, frame: FrameType | None) -> None:
+        if stop.requested:
+            raise KeyboardInterrupt
+        stop.requested = True
+        print("\nstopping after this block of updates; press Ctrl-C again to stop at once", file=sys.stderr)
+
+    previous = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

@@ -1,0 +1,37 @@
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gridcount.data.maze2d import make
+from gridcount.data.transitions import Transitions
+
+
+@pytest.fixture(scope="session")
+def maze_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small umaze log in D4RL's layout, made by the real generator."""
+    return make("maze2d-umaze-v1", transitions=20_000, seed=0, directory=tmp_path_factory.mktemp("datasets"))
+
+
+MakeLog = Callable[..., Transitions]
+
+
+@pytest.fixture
+def make_log() -> MakeLog:
+    """A log of random decisions with any dimensions."""
+
+    def make_log(rows: int = 500, observation_dim: int = 3, action_dim: int = 2, seed: int = 0, scale: float = 1.0) -> Transitions:
+        rng = np.random.default_rng(seed)
+        end = np.zeros(rows, np.bool_)
+        end[49::50] = True
+        return Transitions(
+            observation=rng.normal(size=(rows, observation_dim)).astype(np.float32),
+            action=rng.uniform(-1, 1, (rows, action_dim)).astype(np.float32),
+            reward=(scale * rng.uniform(size=rows)).astype(np.float32),
+            next_observation=rng.normal(size=(rows, observation_dim)).astype(np.float32),
+            terminated=end & (rng.uniform(size=rows) < 0.5),
+            episode_end=end,
+        )
+
+    return make_log

@@ -1,0 +1,244 @@
+"""Every algorithm keeps the contract; GPC-SAC's loss is the paper's, term by term."""
+
+import json
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import MakeLog
+
+from gridcount.algorithms import ALGORITHMS, make_algorithm
+from gridcount.algorithms.contract import Prepared
+from gridcount.algorithms.gpc_sac import GPCSAC
+from gridcount.algorithms.sac import SAC, draw_actions
+from gridcount.counts.tables import SparseTable
+from gridcount.data.catalogue import ADROIT_NAMES, GYM_NAMES, NAMES
+from gridcount.data.paper import PAPER
+from gridcount.data.transitions import Batch, Transitions
+from gridcount.losses import td_target
+
+SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
+
+
+def start(algorithm: Any, data: Transitions, seed: int = 0) -> tuple[Prepared, Any, Batch]:
+    """A prepared algorithm, a fresh state and its first batch."""
+    prepared = algorithm.prepare(data)
+    state = prepared.algorithm.init(jax.random.key(seed), prepared.rows)
+    return prepared, state, jax.tree.map(lambda column: jnp.asarray(column[:32]), prepared.rows)
+
+
+def small(name: str) -> Any:
+    return replace(ALGORITHMS[name](), **SMALL)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_an_update_keeps_the_shape_of_the_state_and_repeats_to_the_same_bits(name: str, make_log: MakeLog) -> None:
+    prepared, state, batch = start(small(name), make_log())
+    update = jax.jit(prepared.algorithm.update)
+    after, metrics = update(state, batch, jax.random.key(1))
+    assert str(jax.tree.structure(after)) == str(jax.tree.structure(state))
+    assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), after) == jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), state)
+    again, _ = update(state, batch, jax.random.key(1))
+    assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(again), strict=True))
+    other, _ = update(state, batch, jax.random.key(2))
+    assert not all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(after), jax.tree.leaves(other), strict=True))
+    assert all(np.isfinite(value) and value.shape == () for value in metrics.values())
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_actions_stay_in_range_for_any_observation(name: str, make_log: MakeLog) -> None:
+    prepared, state, _ = start(small(name), make_log())
+    actions = prepared.algorithm.act(state, jnp.asarray(np.random.default_rng(0).normal(size=(50, 3)) * 1e4, jnp.float32))
+    assert actions.shape == (50, 2)
+    assert float(jnp.abs(actions).max()) <= 1
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_config_survives_json(name: str, make_log: MakeLog) -> None:
+    algorithm = small(name).prepare(make_log()).algorithm
+    fields = {field: getattr(algorithm, field) for field in algorithm.__dataclass_fields__}
+    restored = json.loads(json.dumps(fields))
+    assert type(algorithm)(**{k: tuple(v) if isinstance(v, list) else v for k, v in restored.items()}) == algorithm
+
+
+def test_every_dataset_of_the_paper_has_its_two_table_rows() -> None:
+    paper = {name: make_algorithm("gpc-sac", name, "paper") for name in PAPER}
+    assert len(paper) == 21
+    assert set(paper) <= set(NAMES)
+    assert {name: (a.bins, a.pessimism) for name, a in paper.items()} == {name: (row.bins, row.pessimism) for name, row in PAPER.items()}
+    assert all(a.hidden == (256, 256, 256) and not a.layer_norm and a.discount == 0.99 for a in paper.values())
+    assert (paper["hopper-medium-expert-v2"].bins, paper["hopper-medium-expert-v2"].pessimism) == (25, 5.0)
+    assert (paper["halfcheetah-random-v2"].bins, paper["halfcheetah-random-v2"].pessimism) == (5, 0.0)
+    assert {paper[name].bins for name in ADROIT_NAMES if name in paper} == {1}
+    rule = {name: paper[name].bins for name in GYM_NAMES if name in paper}
+    dims = {name: 3 if name.startswith("hopper") else 6 for name in rule}
+    assert all(11 <= np.sqrt(bins) * dims[name] <= 16 for name, bins in rule.items())  # the paper's own rule, nearly
+
+
+def gpc(**changes: Any) -> GPCSAC:
+    return GPCSAC(**(SMALL | {"bins": 3, "pessimism": 2.0, "q_floor": -1e6} | changes))
+
+
+def expected_ood(
+    algorithm: GPCSAC, state: Any, batch: Batch, key: jax.Array, counts: Counter[tuple[int, ...]], epoch: int = 1
+) -> dict[str, float]:
+    """The paper's OOD loss, Eq. 6 to 8, written again in NumPy: counts by a dictionary, networks only called."""
+    draw = draw_actions(state.learner.policy, batch, key)
+    halves = [(batch.observation, draw.action, batch.state_cell), (batch.next_observation, draw.next_action, batch.next_state_cell)]
+    cells = [[(int(s), *c) for s, c in zip(cell, np.asarray(state.grid.cell(action)).tolist(), strict=True)] for _, action, cell in halves]
+    for half in cells:
+        counts.update(half)
+    terms = []
+    for (observation, action, _), half, beta in zip(halves, cells, (algorithm.beta, algorithm.beta_next), strict=True):
+        u = float(algorithm.pessimism) * np.sqrt(np.log(2) / np.array([counts[cell] for cell in half]))
+        q = np.asarray(state.learner.critics(observation, action), np.float64)
+        terms.append(((q - np.maximum(q - beta * u, float(algorithm.q_floor))) ** 2).mean(axis=1).sum())
+        if len(terms) == 1:
+            uncertainty = u.mean()
+    return {"loss_ood": algorithm.ood_weight * terms[0] + algorithm.ood_next_weight * terms[1], "uncertainty": float(uncertainty)}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "table"),
+    [
+        (gpc(), None),
+        (gpc(), SparseTable.empty(megabytes=1)),
+        (gpc(ood_weight=1.0, ood_next_weight=0.0), None),
+        (gpc(ood_weight=0.0, ood_next_weight=1.0, beta_next=0.7), None),
+        (gpc(beta=0.3, q_floor=0.0, margin=1.0), None),
+    ],
+    ids=["both terms", "bounded table", "only s", "only s'", "floor of 0"],
+)
+def test_the_ood_loss_is_the_paper_s_over_many_updates(algorithm: GPCSAC, table: SparseTable | None, make_log: MakeLog) -> None:
+    """Fails if either OOD term, the floor, the logarithm or the count update is left out."""
+    data = make_log(rows=64)
+    data.observation[:] = np.round(data.observation / 2)  # few state cells, so that counts grow
+    data.next_observation[:] = np.round(data.next_observation / 2)
+    prepared, state, batch = start(algorithm, data)
+    if table is not None:
+        state = state._replace(table=table)
+    update = jax.jit(prepared.algorithm.update)
+    counts: Counter[tuple[int, ...]] = Counter()
+    for step in range(6):
+        key = jax.random.key(step)
+        expected = expected_ood(prepared.algorithm, state, batch, key, counts)
+        state, metrics = update(state, batch, key)
+        assert {name: float(metrics[name]) for name in expected} == pytest.approx(expected, rel=1e-4)
+    assert max(counts.values()) > 1
+
+
+def test_pessimism_grows_with_the_logarithm_of_the_epoch(make_log: MakeLog) -> None:
+    algorithm = gpc(prior="dataset-only")  # counts stand still, so only T moves u
+    prepared, state, batch = start(algorithm, make_log())
+    later = state._replace(learner=state.learner._replace(updates=jnp.asarray(98_999)))
+    u = [float(prepared.algorithm.update(s, batch, jax.random.key(0))[1]["uncertainty"]) for s in (state, later)]
+    assert u[1] / u[0] == pytest.approx(np.sqrt(np.log(100) / np.log(2)), rel=1e-5)
+
+
+def test_priors_start_the_table_empty_with_the_log_or_with_the_log_alone(make_log: MakeLog) -> None:
+    data = make_log(rows=400)
+    total = {}
+    for prior in ("none", "dataset", "dataset-only"):
+        prepared, state, batch = start(gpc(prior=prior), data)
+        after, _ = prepared.algorithm.update(state, batch, jax.random.key(0))
+        total[prior] = (int(state.table.counts.sum()), int(after.table.counts.sum()))
+    assert total == {"none": (0, 64), "dataset": (400, 464), "dataset-only": (400, 400)}
+
+
+def test_the_bellman_target_bootstraps_the_smaller_critic_and_stops_at_terminals(make_log: MakeLog) -> None:
+    target = td_target(jnp.array([1.0, 1.0]), jnp.array([0.0, 1.0]), jnp.array([10.0, 10.0]), 0.9)
+    assert target.tolist() == pytest.approx([10.0, 1.0])
+
+
+def chain() -> Transitions:
+    """Two states in a row, each left by any action; reward 1 on leaving the second: Q = (discount, 1)."""
+    rng = np.random.default_rng(0)
+    second = np.arange(600) % 2 == 1
+    place = np.where(second, 1.0, -1.0).astype(np.float32)[:, None]
+    return Transitions(
+        observation=place,
+        action=rng.uniform(-1, 1, (600, 1)).astype(np.float32),
+        reward=second.astype(np.float32),
+        next_observation=np.ones_like(place),
+        terminated=second,
+        episode_end=second,
+    )
+
+
+def learn(algorithm: Any, data: Transitions, updates: int) -> tuple[Prepared, Any]:
+    from gridcount.training.loop import make_block
+
+    prepared = algorithm.prepare(data)
+    state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
+    rows = jax.tree.map(jnp.asarray, prepared.rows)
+    state, _ = jax.jit(make_block(prepared.algorithm, updates))(state, rows, jax.random.key(1), jnp.asarray(0))
+    return prepared, state
+
+
+def test_sac_learns_the_exact_values_of_a_chain() -> None:
+    """Its soft values differ from these only by temperature times entropy, and the temperature is tuned away here."""
+    algorithm = SAC(hidden=(32, 32), batch_size=64, critic_rate=3e-3, policy_rate=3e-3, discount=0.8, target_step=0.05)
+    _, state = learn(algorithm, chain(), 1500)
+    q = state.critics(jnp.array([[-1.0], [1.0]]), jnp.zeros((2, 1))).min(axis=0)
+    assert float(jnp.exp(state.log_temperature)) < 0.1
+    assert q.tolist() == pytest.approx([0.8, 1.0], abs=0.12)
+
+
+def bandit() -> Transitions:
+    """One decision: reward rises towards the right, but no action right of 0.2 was ever tried."""
+    rng = np.random.default_rng(0)
+    action = rng.uniform(-1, 0.2, (2000, 1)).astype(np.float32)
+    still = rng.uniform(-1, 1, (2000, 1)).astype(np.float32)
+    done = np.ones(2000, np.bool_)
+    return Transitions(still, action, (1 + action[:, 0]).astype(np.float32), still, done, done)
+
+
+def test_counting_keeps_the_policy_where_the_log_went_and_sac_leaves_it() -> None:
+    fields: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "critic_rate": 1e-3, "policy_rate": 1e-3}
+    probe = jnp.linspace(-0.9, 0.9, 64)[:, None]
+    sac, state = learn(SAC(**fields), bandit(), 3000)
+    assert float(sac.algorithm.act(state, probe).mean()) > 0.6
+    held, held_state = learn(GPCSAC(**fields, bins=10, pessimism=3.0, prior="dataset-only"), bandit(), 3000)
+    actions = held.algorithm.act(held_state, probe)
+    assert -0.3 < float(actions.mean()) < 0.4
+    q_far = [float(s.critics(probe, jnp.full_like(probe, 0.9)).min(axis=0).mean()) for s in (state, held_state.learner)]
+    assert q_far[1] < q_far[0] - 0.2
+
+
+def test_the_acting_policy_is_the_learning_one_unless_averaged(make_log: MakeLog) -> None:
+    for step in (1.0, 0.01):
+        prepared, state, batch = start(gpc(average_step=step), make_log())
+        after, _ = prepared.algorithm.update(state, batch, jax.random.key(0))
+        weight, acting, before = (p.trunk.weights[0] for p in (after.learner.policy, after.learner.acting_policy, state.learner.policy))
+        assert np.allclose(acting, before + step * (weight - before), atol=1e-9)
+        assert not np.allclose(weight, before, atol=1e-6)
+
+
+def test_automatic_values_follow_the_paper_s_rules_and_say_so(make_log: MakeLog) -> None:
+    for dims, bins in ((2, 30), (3, 22), (6, 5), (24, 1)):
+        prepared = GPCSAC(**SMALL).prepare(make_log(action_dim=dims))
+        assert prepared.algorithm.bins == bins
+        assert f"{dims} action dimensions" in prepared.notes["bins"]
+    data = make_log(scale=4.0)
+    gains = GPCSAC(**SMALL).prepare(data).algorithm
+    assert gains.pessimism == pytest.approx((data.reward.mean() + (data.reward.min() + data.reward.max()) / 2) / 2, rel=1e-5)
+    assert gains.q_floor == 0
+    costs = replace(data, reward=-data.reward)
+    held = GPCSAC(**SMALL).prepare(costs)
+    assert held.algorithm.pessimism == pytest.approx(gains.pessimism)
+    assert held.algorithm.q_floor == pytest.approx(costs.reward.min() / 0.01, rel=1e-4)
+    with pytest.raises(ValueError, match="prepare"):
+        GPCSAC(**SMALL).init(jax.random.key(0), held.rows)
+
+
+def test_layer_norm_leaves_its_inputs_scale_out_of_the_critics(make_log: MakeLog) -> None:
+    _, state, batch = start(gpc(layer_norm=True), make_log())
+    _, plain, _ = start(gpc(), make_log())
+    assert state.learner.critics.members.gains
+    assert not plain.learner.critics.members.gains
+    q, far = (state.learner.critics(batch.observation * scale, batch.action * scale) for scale in (100, 10_000))
+    assert np.allclose(q, far, rtol=0.05, atol=1e-4)

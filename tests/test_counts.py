@@ -1,0 +1,220 @@
+"""Counts agree with a plain dictionary, whatever the table, and nothing borrows another cell's count."""
+
+import itertools
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import MakeLog
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from gridcount import GridCounter
+from gridcount.counts.grid import Grid, StateCells
+from gridcount.counts.tables import DenseTable, SparseTable, Table, empty_table, visit_rows
+from gridcount.losses import count_uncertainty
+
+STATES, SIZES = 7, (3, 4, 2)
+pairs = st.lists(st.tuples(st.integers(0, STATES - 1), *(st.integers(0, size - 1) for size in SIZES)), min_size=48, max_size=48)
+visit = jax.jit(lambda table, state, action: table.visit(state, action))
+
+
+def both_tables() -> list[Table]:
+    return [DenseTable.empty(STATES, SIZES), SparseTable.empty(megabytes=1)]
+
+
+def split(batch: list[tuple[int, ...]]) -> tuple[jax.Array, jax.Array]:
+    cells = jnp.asarray(batch, jnp.int32)
+    return cells[:, 0], cells[:, 1:]
+
+
+@pytest.mark.parametrize("table", both_tables(), ids=["dense", "sparse"])
+@settings(max_examples=25, deadline=None)
+@given(batches=st.lists(pairs, min_size=1, max_size=4))
+def test_a_batch_is_counted_then_read_like_a_dictionary(table: Table, batches: list[list[tuple[int, ...]]]) -> None:
+    dictionary: Counter[tuple[int, ...]] = Counter()
+    for batch in batches:
+        dictionary.update(batch)
+        table, counts = visit(table, *split(batch))
+        assert counts.tolist() == [dictionary[pair] for pair in batch]
+    everything = list(itertools.product(range(STATES), *map(range, SIZES)))
+    assert table.read(*split(everything)).tolist() == [dictionary[pair] for pair in everything]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    values=arrays(np.float32, (20, 2), elements=st.floats(-100, 100, width=32)),
+    query=arrays(np.float32, (5, 2), elements=st.floats(-1000, 1000, width=32)),
+    bins=st.integers(1, 40),
+    margin=st.floats(1, 5),
+)
+def test_cells_number_the_range_from_zero_to_bins_and_saturate_at_the_margin(
+    values: np.ndarray, query: np.ndarray, bins: int, margin: float
+) -> None:
+    grid = Grid.fit(values, bins, margin)
+    inside = np.asarray(grid.cell(jnp.asarray(values)))
+    assert inside.min() >= 0
+    assert inside.max() <= bins
+    offset = np.asarray(grid.offset(jnp.asarray(query)))
+    assert offset.min() >= 0
+    assert all(offset.max(axis=0) < np.array(grid.sizes))
+
+
+def paper_code(cell: tuple[int, int], partitions: int) -> int:
+    """Eq. 3 for a two-dimensional space, in the form of the appendix's examples: the second digit weighs 1, the first `partitions`."""
+    return cell[0] * partitions + cell[1]
+
+
+def test_the_appendix_example_collides_for_the_paper_and_not_for_us() -> None:
+    """The appendix: with m = 2, v(0, 1) = v(1, -1) = 1, so an OOD cell borrows the count of a cell in the data."""
+    assert paper_code((0, 1), 2) == paper_code((1, -1), 2) == 1
+    data = np.array([[0, 0], [2, 2]], np.float32)
+    grid = Grid.fit(data, bins=2, margin=3.0)
+    for table in (DenseTable.empty(1, grid.sizes), SparseTable.empty(megabytes=1)):
+        for _ in range(5):
+            table, _ = table.visit(jnp.zeros(1, jnp.int32), grid.offset(jnp.array([[0.0, 1.0]])))
+        assert table.read(jnp.zeros(2, jnp.int32), grid.offset(jnp.array([[0.0, 1.0], [1.0, -1.0]]))).tolist() == [5, 0]
+
+
+def test_the_appendix_remedy_only_moves_the_collisions_outwards_while_ours_has_none() -> None:
+    """With alpha = 2 and m = 6, v(s, a) = v(s - k, a + 6k): cells {0, 1, 2} meet others from 4 below or 6 above on."""
+    near = [(s, a) for s in range(3) for a in range(-3, 6)]
+    assert len({paper_code(cell, 6) for cell in near}) < len(near)
+    assert paper_code((1, 2), 6) == paper_code((2, -4), 6)
+    grid = Grid.fit(np.array([[0, 0], [2, 2]], np.float32), bins=2, margin=3.0)
+    cells = {
+        tuple(cell)
+        for cell in np.asarray(grid.offset(jnp.array([[s, a] for s in range(-2, 5) for a in range(-2, 5)], jnp.float32))).tolist()
+    }
+    strides = np.cumprod((1, grid.sizes[0]))
+    assert len(cells) == 49
+    assert len({int(np.dot(cell, strides)) for cell in cells}) == 49
+
+
+@pytest.mark.parametrize(("dims", "bins"), [(6, 7), (28, 1)])
+def test_ten_million_cells_in_512_megabytes_agree_with_a_dictionary(dims: int, bins: int) -> None:
+    rng = np.random.default_rng(dims)
+    table = empty_table(2_000_000, (bins + 1,) * dims, megabytes=512)
+    assert isinstance(table, SparseTable)
+    assert table.entries.nbytes <= 512 * 2**20
+    block, step = 250_000, jax.jit(lambda table, state, action: table.visit(state, action), donate_argnums=0)
+    exact: dict[int, int] = {}
+    agree = error = reads = 0.0
+    for _ in range(10_000_000 // block):
+        # Half the stream returns to popular places, half is nearly always new: both ends of what a policy does.
+        state = np.where(rng.random(block) < 0.5, rng.integers(0, 20_000, block), rng.integers(0, 2_000_000, block))
+        action = rng.integers(0, bins + 1, (block, dims)) * (rng.random((block, dims)) < 3 / dims)
+        code = state.astype(np.int64)
+        for digit in action.T:
+            code = code * (bins + 1) + digit  # injective up to 2^63: 2e6 * 8^6 and 2e6 * 2^28
+        distinct, inverse, times = np.unique(code, return_inverse=True, return_counts=True)
+        totals = [exact.get(c, 0) + t for c, t in zip(distinct.tolist(), times.tolist(), strict=True)]
+        exact.update(zip(distinct.tolist(), totals, strict=True))
+        truth = np.array(totals)[inverse]
+        table, counts = step(table, jnp.asarray(state, jnp.int32), jnp.asarray(action, jnp.int32))
+        counts = np.asarray(counts)
+        agree += (counts == truth).sum()
+        error += np.abs(np.sqrt(truth / counts) - 1).sum()  # relative error of u, where ln T and pessimism cancel
+        reads += block
+    assert agree / reads >= 0.99
+    assert error / reads <= 0.01
+
+
+def test_a_full_table_forgets_the_rarest_and_never_overstates() -> None:
+    rng = np.random.default_rng(0)
+    table, exact = SparseTable.empty(megabytes=2**-4), Counter[int]()  # 8,192 entries
+    for _ in range(40):
+        state = np.concatenate([rng.integers(0, 100, 500), rng.integers(100, 1_000_000, 1500)])
+        exact.update(state.tolist())
+        table, counts = visit(table, jnp.asarray(state, jnp.int32), jnp.zeros((2000, 1), jnp.int32))
+        assert (np.asarray(counts) <= [exact[s] for s in state.tolist()]).all()
+    popular = np.arange(100)
+    assert table.read(jnp.asarray(popular, jnp.int32), jnp.zeros((100, 1), jnp.int32)).tolist() == [exact[s] for s in range(100)]
+
+
+def test_fingerprints_collide_as_often_as_the_documentation_states() -> None:
+    """A read takes a stranger's entry for its own with probability about (entries in its bucket) / 2^bits."""
+    bits, filled = 12, 4096
+    empty = SparseTable.empty(megabytes=2**-5, fingerprint_bits=bits)
+    table = visit_rows(empty, jnp.arange(filled), jnp.zeros((filled, 1), jnp.int32))
+    assert isinstance(table, SparseTable)
+    held = float((np.asarray(table.entries)[..., 1] > 0).sum()) / table.entries.shape[0]
+    strangers = jnp.arange(10**6, 10**6 + 400_000)
+    rate = float((table.read(strangers, jnp.zeros((400_000, 1), jnp.int32)) > 0).mean())
+    assert rate == pytest.approx(held / 2**bits, rel=0.15)
+
+
+def test_more_visits_mean_less_uncertainty_and_later_epochs_more() -> None:
+    u = np.asarray(count_uncertainty(jnp.array([1.0, 4.0]), jnp.array(1), 3.0))
+    assert u == pytest.approx([3 * np.sqrt(np.log(2)), 3 * np.sqrt(np.log(2) / 4)])
+    assert float(count_uncertainty(jnp.array(1.0), jnp.array(99), 3.0)) == pytest.approx(3 * np.sqrt(np.log(100)))
+
+
+@settings(max_examples=60, deadline=None)
+@given(observation=arrays(np.float32, (30, 4), elements=st.floats(-5, 5, width=32)), bins=st.integers(1, 40))
+def test_states_share_a_rank_exactly_when_they_share_a_cell(observation: np.ndarray, bins: int) -> None:
+    cells, (rank,) = StateCells.fit(observation, bins=bins)
+    low, high = observation.min(axis=0), observation.max(axis=0)
+    vary = high > low
+    digit = np.floor(bins * (observation - low) / (high - low + np.float32(1e-6)) + np.float32(0.5))[:, vary]
+    same_cell = (digit[:, None] == digit[None]).all(axis=-1)
+    assert ((rank[:, None] == rank[None]) == same_cell).all()
+    assert sorted(set(rank.tolist())) == list(range(cells.n_cells))
+    assert (cells.rank(observation) == rank).all()
+
+
+def test_ranks_stay_exact_beyond_64_bits_of_cells() -> None:
+    rng = np.random.default_rng(0)
+    observation = rng.normal(size=(5000, 40)).astype(np.float32)  # 40 dimensions of 31 cells: 198 bits
+    cells, (rank,) = StateCells.fit(np.concatenate([observation, observation]), bins=30)
+    assert cells.n_cells == 5000
+    assert (rank[:5000] == rank[5000:]).all()
+
+
+def test_the_published_resolution_tells_only_the_leading_dimensions_apart() -> None:
+    rng = np.random.default_rng(0)
+    observation = rng.uniform(size=(20_000, 11)).astype(np.float32)
+    merged, (rank,) = StateCells.fit(observation, bins=15, resolution="published")
+    assert list(merged.kept) == [0, 1, 2, 3, 4, 5]  # 6 of Hopper's 11 at 15 bins
+    changed = observation.copy()
+    changed[:, 6:] = rng.uniform(size=(20_000, 5))
+    assert (merged.rank(changed) == rank).all()
+    assert len(StateCells.fit(rng.uniform(size=(100, 17)).astype(np.float32), bins=5, resolution="published")[0].kept) == 9
+
+
+def test_a_dimension_that_never_varies_is_dropped_from_states_and_harmless_in_actions(make_log: MakeLog) -> None:
+    data = make_log(rows=200, observation_dim=3, action_dim=2)
+    data.observation[:, 1] = data.next_observation[:, 1] = 7.0
+    data.action[:, 0] = 0.5
+    counter = GridCounter.fit(data, bins=4)
+    assert list(counter.cells.kept) == [0, 2]
+    assert (counter.count(data.observation, data.action) >= 1).all()
+    elsewhere = data.observation.copy()
+    elsewhere[:, 1] = -3.0
+    assert (counter.count(elsewhere, data.action) == counter.count(data.observation, data.action)).all()
+
+
+@pytest.mark.parametrize("megabytes", [512, 2**-4], ids=["dense", "sparse"])
+def test_a_counter_counts_a_log_and_doubts_what_is_not_in_it(make_log: MakeLog, megabytes: float) -> None:
+    data = make_log(rows=300, action_dim=5)
+    counter = GridCounter.fit(data, bins=3, pessimism=2.0, megabytes=megabytes)
+    assert isinstance(counter.table, DenseTable if megabytes == 512 else SparseTable)
+    rank = counter.cells.rank(data.observation)
+    cell = np.asarray(counter.grid.cell(jnp.asarray(data.action)))
+    exact = Counter(map(tuple, np.column_stack([rank, cell]).tolist()))
+    assert counter.count(data.observation, data.action).tolist() == [exact[tuple(row)] for row in np.column_stack([rank, cell]).tolist()]
+    far = data.observation + 100
+    assert counter.count(far, data.action).max() == 0
+    assert (counter.uncertainty(far, data.action) == pytest.approx(2 * np.sqrt(np.log(2)))) is True
+    assert counter.uncertainty(data.observation, data.action).max() < 2 * np.sqrt(np.log(2))
+    with pytest.raises(ValueError, match="do not fit a counter of 3 observation and 5 action dimensions"):
+        counter.count(data.action, data.observation)
+
+
+def test_28_action_dimensions_never_allocate_their_product() -> None:
+    table = empty_table(2_000_000, (4,) * 28, megabytes=512)
+    assert isinstance(table, SparseTable)
+    assert table.entries.nbytes <= 512 * 2**20
