@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format bench
+.PHONY: demo test lint format bench figures
 
 demo: $(READY)  ## train GPC-SAC on a maze from logged data alone, and draw what it learnt
 	$(BIN)/gridcount train maze2d-umaze-v1 --preset fast --seeds 2
@@ -22,6 +22,10 @@ format: $(READY)
 
 bench: $(READY)  ## how close an update comes to the machine's matrix-multiply rate
 	$(BIN)/python benchmarks/update.py
+
+figures: $(READY)  ## render the docs' tables and curves from results/
+	$(BIN)/gridcount plot results/umaze-gpc-sac results/umaze-sac --out docs/images/umaze-curves.png
+	$(BIN)/python docs/render.py
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

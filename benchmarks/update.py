@@ -3,10 +3,13 @@
 Prints milliseconds per update of GPC-SAC and SAC at the paper's size (batch 256, 17-d observations, 6-d actions, 3 x 256), the
 floating-point operations of a step, the rate of the machine's matrix multiplication, and the share of it that training reaches;
 what counting costs; and how long ranking two million states takes. Rates are the best of several rounds, taken in turns, because a
-shared machine slows down but never speeds up.
+shared machine slows down but never speeds up. With an argument, the figures also go to that JSON file.
 """
 
+import json
 import os
+import platform
+import sys
 import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -14,6 +17,7 @@ if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # one core, for the program and for what it is compared with
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -46,14 +50,14 @@ def training(algorithm: Any, data: Transitions) -> tuple[Callable[[], None], flo
     rows = jax.tree.map(jnp.asarray, prepared.rows)
     key, start = jax.random.key(1), jnp.asarray(0)
     batch = jax.tree.map(lambda column: column[: prepared.algorithm.batch_size], rows)
-    flops = jax.jit(prepared.algorithm.update).lower(holder[0], batch, key).compile().cost_analysis()["flops"]
+    update: Any = jax.jit(prepared.algorithm.update).lower(holder[0], batch, key).compile()
     block = jax.jit(make_block(prepared.algorithm, UPDATES), donate_argnums=0).lower(holder[0], rows, key, start).compile()
 
     def run() -> None:
         holder[0], metrics = block(holder[0], rows, key, start)
-        jax.block_until_ready(metrics)
+        metrics["critic_loss"].block_until_ready()
 
-    return run, flops
+    return run, update.cost_analysis()["flops"]
 
 
 def counting(algorithm: GPCSAC, data: Transitions) -> Callable[[], None]:
@@ -104,26 +108,54 @@ def main() -> None:
             best[name] = min(best[name], time.perf_counter() - started)
     peak = 2 * 1024**3 / best["matmul"]
 
-    table = Table(title=f"one core, batch 256, {OBSERVATION}-d observations, {ACTION}-d actions, 3 x 256 networks")
-    for heading in ("", "ms per update", "MFLOP per update", "GFLOP/s", "share of matrix multiplication", "relative to SAC"):
-        table.add_column(heading, justify="right")
+    updates = {}
     for name, flops in (("gpc-sac", gpc_flops), ("sac", sac_flops)):
         seconds = best[name] / UPDATES
-        rate = flops / seconds
-        table.add_row(
-            name, f"{seconds * 1e3:.2f}", f"{flops / 1e6:.0f}", f"{rate / 1e9:.1f}", f"{rate / peak:.0%}", f"{best[name] / best['sac']:.2f}"
-        )
-    table.add_row("matrix multiplication", "", "", f"{peak / 1e9:.1f}", "100%", "")
-    console = Console(width=140)
-    console.print(table)
-    console.print(
-        f"counting (map, visit, read 512 pairs): {best['counting'] / UPDATES * 1e3:.3f} ms, {best['counting'] / best['gpc-sac']:.1%} of a GPC-SAC update"
-    )
-
+        updates[name] = {
+            "milliseconds": seconds * 1e3,
+            "megaflop": flops / 1e6,
+            "gigaflops": flops / seconds / 1e9,
+            "share": flops / seconds / peak,
+        }
     states = np.random.default_rng(0).normal(size=(2_000_000, OBSERVATION)).astype(np.float32)
     started = time.perf_counter()
-    cells, _ = StateCells.fit(states, bins=5)
-    console.print(f"ranking 2,000,000 states of {OBSERVATION} dimensions: {time.perf_counter() - started:.2f} s ({cells.n_cells:,} cells)")
+    StateCells.fit(states, bins=5)
+    figures = {
+        "machine": f"{_processor()}, one core, jax {jax.__version__}",
+        "updates": updates,
+        "matmul_gigaflops": peak / 1e9,
+        "counting_milliseconds": best["counting"] / UPDATES * 1e3,
+        "counting_share": best["counting"] / best["gpc-sac"],
+        "ranking_seconds": time.perf_counter() - started,
+    }
+    show(figures)
+    if len(sys.argv) > 1:
+        Path(sys.argv[1]).write_text(json.dumps(figures, indent=2) + "\n")
+
+
+def show(figures: dict[str, Any]) -> None:
+    """Print what was measured."""
+    table = Table(title=f"{figures['machine']}; batch 256, {OBSERVATION}-d observations, {ACTION}-d actions, 3 x 256 networks")
+    for heading in ("", "ms per update", "MFLOP per update", "GFLOP/s", "share of matrix multiplication", "relative to SAC"):
+        table.add_column(heading, justify="right")
+    for name, row in figures["updates"].items():
+        relative = row["milliseconds"] / figures["updates"]["sac"]["milliseconds"]
+        values = f"{row['milliseconds']:.2f}", f"{row['megaflop']:.0f}", f"{row['gigaflops']:.1f}", f"{row['share']:.0%}", f"{relative:.2f}"
+        table.add_row(name, *values)
+    table.add_row("matrix multiplication", "", "", f"{figures['matmul_gigaflops']:.1f}", "100%", "")
+    console = Console(width=140)
+    console.print(table)
+    milliseconds, share = figures["counting_milliseconds"], figures["counting_share"]
+    console.print(f"counting (map, visit, read 512 pairs): {milliseconds:.3f} ms, {share:.1%} of a GPC-SAC update")
+    console.print(f"ranking 2,000,000 states of {OBSERVATION} dimensions: {figures['ranking_seconds']:.2f} s")
+
+
+def _processor() -> str:
+    """The processor's name where the system tells it."""
+    info = Path("/proc/cpuinfo")
+    lines = info.read_text().splitlines() if info.exists() else []
+    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 if __name__ == "__main__":

@@ -119,7 +119,7 @@ def evaluate(words: list[str]) -> int:
     prepared, data = _prepare_again(plan, console)
     refuse_misfit(environment, data.observation_dim, data.action_dim)
     _, policies, done = runs.restore_policies(options.run, prepared)
-    table = Table(title=f"{plan.algorithm} on {plan.dataset} after {done:,} updates, {options.episodes} episodes per seed")
+    table = Table(title=f"{plan.algorithm} on {Path(plan.dataset).name} after {done:,} updates, {options.episodes} episodes per seed")
     for heading in ("seed", "score", "return", "success"):
         table.add_column(heading, justify="right")
     scores = []

@@ -125,6 +125,9 @@ def _cycle(count: int) -> list[str]:
 def _save(figure: Figure, path: Path) -> Path:
     """Write a picture whole or not at all."""
     partial = path.with_suffix(f".partial{path.suffix}")
-    figure.savefig(partial, dpi=130)
-    partial.replace(path)
+    try:
+        figure.savefig(partial, dpi=130)
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
     return path

@@ -52,7 +52,7 @@ def save(path: Path, arrays: Arrays) -> None:
 def load(path: Path) -> Arrays:
     """Read a checkpoint; a damaged one is named, never half used."""
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
             return _unpacked({name: file[name] for name in file.files})
     except MemoryError:
         raise

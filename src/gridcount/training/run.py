@@ -220,6 +220,8 @@ def _write_whole(path: Path, text: str) -> None:
 
 def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], int, list[dict[str, list[float]]], dict[str, int]]:
     arrays = checkpoints.load(path)
+    if "run" not in arrays:  # written last
+        raise ValueError(f"{path}: the checkpoint is damaged (its end is missing); delete it to go on from the one before")
     record = json.loads(arrays.pop("run").tobytes())
     states = []
     for seed, template in zip(plan.seeds, templates, strict=True):

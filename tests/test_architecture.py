@@ -1,0 +1,96 @@
+"""Imports point one way only, and nothing that reads a file can run what is in it."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import gridcount
+
+SOURCE = Path(gridcount.__file__).parent
+MODULES = sorted(SOURCE.rglob("*.py"))
+BELOW = {  # room -> the rooms of ours it may import, besides itself
+    "losses": set[str](),
+    "networks": set[str](),
+    "data": {"envs"},  # a maze's data is made in its simulator
+    "envs": {"data"},  # names and limits
+    "counts": {"data", "losses"},
+    "algorithms": {"data", "counts", "losses", "networks"},
+    "evaluation": {"data", "envs", "counts", "losses", "networks", "algorithms"},
+    "training": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation"},
+    "report": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
+}
+TOP = {"__init__", "__main__", "cli", "commands"}  # may import everything
+SIMULATORS = {"gymnasium", "mujoco"}
+OUTSIDE_ALGORITHMS = SIMULATORS | {"h5py", "rich", "tyro", "matplotlib", "json"}  # simulators, file formats, displays, loggers
+
+
+def imports(path: Path) -> set[str]:
+    """Full names of all modules a file imports, wherever in it, and of all it imports from them."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+def room(path: Path) -> str:
+    return path.relative_to(SOURCE).with_suffix("").parts[0]
+
+
+def rooms_imported(path: Path) -> set[str]:
+    return {name.split(".")[1] for name in imports(path) if name.startswith("gridcount.")} - {"__version__"}
+
+
+def packages_imported(path: Path) -> set[str]:
+    return {name.split(".")[0] for name in imports(path)}
+
+
+def test_every_room_is_on_the_plan() -> None:
+    assert {room(path) for path in MODULES} <= BELOW.keys() | TOP
+
+
+@pytest.mark.parametrize("name", sorted(BELOW))
+def test_a_room_imports_only_what_lies_below_it(name: str) -> None:
+    files = [path for path in MODULES if room(path) == name]
+    assert files
+    for path in files:
+        assert rooms_imported(path) <= BELOW[name] | {name}, path
+
+
+def test_the_types_of_data_and_the_catalogue_import_nothing_of_ours() -> None:
+    for name in ("transitions", "catalogue"):
+        assert rooms_imported(SOURCE / "data" / f"{name}.py") == set()
+
+
+def test_algorithms_know_no_simulator_file_format_or_display() -> None:
+    for path in MODULES:
+        if room(path) in ("algorithms", "counts", "networks", "losses"):
+            assert not packages_imported(path) & OUTSIDE_ALGORITHMS, path
+
+
+def test_only_the_environments_import_the_simulators() -> None:
+    importers = {room(path) for path in MODULES if packages_imported(path) & SIMULATORS}
+    assert importers == {"envs"}
+
+
+def test_only_pictures_import_matplotlib() -> None:
+    assert {room(path) for path in MODULES if "matplotlib" in packages_imported(path)} == {"report"}
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(SOURCE)))
+def test_nothing_read_from_a_file_can_run(path: Path) -> None:
+    assert not packages_imported(path) & {"pickle", "cloudpickle", "dill", "joblib", "marshal", "shelve"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if not isinstance(node, ast.Call):
+            continue
+        called = node.func.id if isinstance(node.func, ast.Name) else ""
+        assert called not in ("eval", "exec", "compile", "__import__"), f"{path}:{node.lineno}"
+        for keyword in node.keywords:
+            forbidden = {"allow_pickle": False, "shell": False}  # the only value each may have
+            if keyword.arg in forbidden:
+                assert isinstance(keyword.value, ast.Constant), f"{path}:{node.lineno}"
+                assert keyword.value.value is forbidden[keyword.arg], f"{path}:{node.lineno}"

@@ -1,0 +1,311 @@
+"""The command line as people meet it: help at once, mistakes answered with what exists, output that suits a log file."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+
+from gridcount import __version__
+from gridcount.cli import main
+from gridcount.data.d4rl import write_hdf5
+from gridcount.training.logs import read_rows
+
+UMAZE = "maze2d-umaze-v1"
+HOPPER = Path(__file__).parent / "data" / "hopper_medium_replay-v1.hdf5"
+UNSCORED = ["--hidden", "8", "--batch-size", "16", "--bins", "4", "--updates", "40", "--evaluate-every", "20"]
+SMALL = [*UNSCORED, "--env", UMAZE, "--episodes", "2", "--no-plot"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compile_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs of one configuration compile the same program: keep it for all tests of the session."""
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.getbasetemp() / "compiled"))  # type: ignore[no-untyped-call]
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # type: ignore[no-untyped-call]
+    compilation_cache.reset_cache()
+    yield
+    jax.config.update("jax_compilation_cache_dir", None)  # type: ignore[no-untyped-call]
+    compilation_cache.reset_cache()
+
+
+Said = Callable[[list[str]], tuple[int, str, str]]
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Said:
+    """Run a command: its exit code, what it printed, what it complained of."""
+
+    def said(words: list[str]) -> tuple[int, str, str]:
+        try:
+            code = main(words)
+        except SystemExit as stopped:
+            code = int(stopped.code or 0)
+        return code, *capsys.readouterr()
+
+    return said
+
+
+# --- help ---
+
+
+def test_help_answers_without_importing_anything_heavy() -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "gridcount", "--help"]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "gridcount train DATASET" in result.stdout
+    imported = {line.rsplit("|", 1)[-1].strip().split(".")[0] for line in result.stderr.splitlines()}
+    assert "gridcount" in imported
+    assert not imported & {"jax", "numpy", "tyro", "rich", "h5py", "mujoco", "gymnasium", "matplotlib"}
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"]])
+def test_help_names_every_command(words: list[str], said: Said) -> None:
+    code, out, _ = said(words)
+    assert code == 0
+    for command in ("train", "evaluate", "plot", "data make", "data info"):
+        assert f"gridcount {command}" in out
+
+
+def test_the_version_is_printed(said: Said) -> None:
+    assert said(["--version"]) == (0, f"{__version__}\n", "")
+
+
+@pytest.mark.parametrize("command", [["train"], ["evaluate"], ["plot"], ["data", "make"], ["data", "info"]])
+def test_every_command_explains_its_flags(command: list[str], said: Said) -> None:
+    code, out, err = said([*command, "--help"])
+    assert code == 0
+    assert f"gridcount {' '.join(command)}" in out
+    assert not err
+
+
+def test_train_explains_the_flags_of_the_algorithm_named(said: Said) -> None:
+    assert "--pessimism" in said(["train", "--help"])[1]
+    assert "--pessimism" not in said(["train", "--algo", "sac", "--help"])[1]
+
+
+# --- mistakes ---
+
+
+@pytest.mark.parametrize(
+    ("words", "meant", "listed"),
+    [
+        (["trian", UMAZE], "train", "data, evaluate, plot, train"),
+        (["data", "mak", UMAZE], "make", "info, make"),
+        (["train", "maze2d-umase-v1"], UMAZE, "hopper-medium-v2"),
+        (["data", "info", "hoper-medium-v2"], "hopper-medium-v2", UMAZE),
+        (["data", "make", "maze2d-lrge-v1"], "maze2d-large-v1", UMAZE),
+        (["train", UMAZE, "--algo", "gpcsac"], "gpc-sac", "gpc-sac, sac"),
+        (["train", UMAZE, "--algo=gpcsac"], "gpc-sac", "gpc-sac, sac"),
+        (["train", UMAZE, "--preset", "fsat"], "fast", "fast, paper"),
+        (["train", UMAZE, "--evaluate-evry", "10"], "--evaluate-every", "--seeds"),
+        (["train", UMAZE, "--pesimism=1"], "--pessimism", "--critic-rate"),
+        (["train", UMAZE, "--no-plt"], "--no-plot", "--critic-rate"),
+        (["evaluate", "run", "--episods", "3"], "--episodes", "--seed"),
+        (["plot", "run", "--ot", "x.png"], "--out", "--help"),
+        (["data", "make", UMAZE, "--transition", "3"], "--transitions", "--directory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_near_miss_is_answered_with_what_was_meant_and_what_there_is(words: list[str], meant: str, listed: str, said: Said) -> None:
+    code, out, err = said(words)
+    assert code == 2
+    assert err.startswith("error: unknown ")
+    assert f"Did you mean '{meant}'?" in err
+    assert listed in err.partition("There are: ")[2]
+    assert "Traceback" not in out + err
+
+
+def test_a_flag_of_another_algorithm_is_unknown(said: Said) -> None:
+    code, _, err = said(["train", UMAZE, "--algo", "sac", "--pessimism", "1"])
+    assert code == 2
+    assert "unknown flag '--pessimism'" in err
+
+
+def test_an_unknown_environment_is_answered_with_those_there_are(maze_file: Path, tmp_path: Path, said: Said) -> None:
+    code, _, err = said(["train", str(maze_file), *UNSCORED, "--env", "maze2d-umaze", "--run", str(tmp_path / "run")])
+    assert code == 2
+    assert "unknown environment 'maze2d-umaze'. Did you mean 'maze2d-umaze-v1'?" in err
+    assert "maze2d-large-dense-v1" in err
+    assert not (tmp_path / "run").exists()
+
+
+def test_something_with_no_near_match_gets_the_list_without_a_guess(said: Said) -> None:
+    code, _, err = said(["train", "zzzz"])
+    assert code == 2
+    assert "Did you mean" not in err
+    assert UMAZE in err
+
+
+def test_a_word_where_a_number_belongs_is_refused_without_a_traceback(said: Said) -> None:
+    code, out, err = said(["train", UMAZE, "--seeds", "many"])
+    assert code == 2
+    assert "--seeds" in out + err
+    assert "Traceback" not in out + err
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (["--updates", "0"], "at least 1"),
+        (["--updates", "-40"], "at least 1"),
+        (["--seeds", "0"], "at least 1"),
+        (["--episodes", "0"], "at least 1"),
+        (["--evaluate-every", "0"], "at least 1"),
+        (["--evaluate-every", "30"], "updates (40) must be a multiple of evaluate-every (30)"),
+        (["--updates", "3000", "--evaluate-every", "1500"], "above 1000 it must be a multiple of 1000"),
+        (["--keep", "0"], "at least 1 checkpoint"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_values_that_make_no_sense_are_refused_before_training(
+    change: list[str], reason: str, maze_file: Path, tmp_path: Path, said: Said
+) -> None:
+    code, out, err = said(["train", str(maze_file), *SMALL, *change, "--run", str(tmp_path / "run")])
+    assert code == 2
+    assert reason in err
+    assert "seed 0  score" not in out
+    assert not (tmp_path / "run").exists()
+
+
+# --- output in a log file ---
+
+
+def test_a_log_file_gets_plain_text_and_one_line_per_evaluation_and_seed(maze_file: Path, tmp_path: Path, said: Said) -> None:
+    run = tmp_path / ("a-run-directory-with-a-long-name" * 3)
+    code, out, err = said(["train", str(maze_file), *SMALL, "--seeds", "2", "--run", str(run)])
+    assert (code, err) == (0, "")
+    assert "\x1b" not in out
+    assert "\r" not in out
+    lines = out.splitlines()
+    assert f"  run directory: {run}" in lines
+    pattern = r"update +(\d+)  seed (\d)  score +(-?[\d.]+)  success +\d+%  critic loss \S+  Q \S+  u \S+  \d+ updates/s  \d+:\d\d left"
+    told = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
+    assert told == [(str(row["updates"]), str(row["seed"]), f"{row['score']:.1f}") for row in read_rows(run)]
+    assert len(told) == 4
+    assert "mean of the last 3 evaluations" in out
+
+
+# --- data ---
+
+
+def test_data_make_writes_a_file_that_data_info_describes(tmp_path: Path, said: Said) -> None:
+    code, out, _ = said(["data", "make", UMAZE, "--transitions", "3000", "--seed", "5", "--directory", str(tmp_path)])
+    assert code == 0
+    path = Path(out.splitlines()[-1])
+    assert path.parent == tmp_path
+    assert "\x1b" not in out
+    code, out, _ = said(["data", "info", str(path)])
+    assert code == 0
+    for fact in ("transitions", "episodes", "terminals", "reward", "observation 3", "action 1"):
+        assert fact in out
+    written = path.stat().st_mtime_ns
+    assert said(["data", "make", UMAZE, "--transitions", "3000", "--seed", "5", "--directory", str(tmp_path)])[0] == 0
+    assert path.stat().st_mtime_ns == written  # made once, kept for next time
+
+
+def bad_file(path: Path, kind: str) -> Path:
+    rows = 0 if kind == "empty" else 50
+    columns = {
+        "observations": np.zeros((rows, 4), np.float32),
+        "actions": np.zeros((rows, 2), np.float32),
+        "rewards": np.zeros(rows, np.float32),
+        "terminals": np.zeros(rows, np.bool_),
+    }
+    if kind == "NaN":
+        columns["observations"][17, 2] = np.nan
+    if kind == "unscaled":
+        columns["actions"][9, 1] = 3.0
+    if kind == "incomplete":
+        del columns["rewards"]
+    write_hdf5(path, columns, {})
+    if kind == "truncated":
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    if kind == "text":
+        path.write_text("observation,action,reward\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("empty", "holds no transition"),
+        ("NaN", "holds nan at row 17"),
+        ("unscaled", "at row 9 is outside [-1, 1]"),
+        ("incomplete", "key 'rewards' is missing"),
+        ("truncated", "truncated or damaged"),
+        ("text", "not an HDF5 file"),
+    ],
+)
+def test_a_bad_file_is_refused_before_training_and_leaves_no_run_behind(
+    kind: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = bad_file(tmp_path / "log.hdf5", kind)
+    for words in (["train", str(path), *SMALL], ["data", "info", str(path)]):
+        code, out, err = said(words)
+        assert code == 2
+        assert err.startswith(f"error: {path}")
+        assert reason in err
+        assert "Traceback" not in out + err
+    assert [each.name for each in tmp_path.iterdir()] == ["log.hdf5"]
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path, said: Said) -> None:
+    code, _, err = said(["train", str(tmp_path / "nowhere.hdf5")])
+    assert code == 2
+    assert f"{tmp_path / 'nowhere.hdf5'}: there is no such file" in err
+
+
+def test_an_environment_that_does_not_fit_the_data_is_refused_before_training(tmp_path: Path, said: Said) -> None:
+    code, out, err = said(["train", str(HOPPER), *SMALL, "--run", str(tmp_path / "run")])
+    assert code == 2
+    assert "the data calls for an environment of 11 observation and 3 action dimensions" in err
+    assert "Traceback" not in out + err
+    assert not (tmp_path / "run").exists()
+
+
+# --- data without a simulator ---
+
+
+@pytest.fixture(scope="module")
+def unscored(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run whose policy was trained without an environment."""
+    run = tmp_path_factory.mktemp("unscored") / "run"
+    assert main(["train", str(maze_file), *UNSCORED, "--algo", "gpc-sac", "--run", str(run)]) == 0
+    return run
+
+
+def test_training_without_an_environment_says_it_will_not_score_and_works(unscored: Path, maze_file: Path, said: Said) -> None:
+    rows = read_rows(unscored)
+    assert [row["updates"] for row in rows] == [20, 40]
+    assert all("score" not in row and "critic_loss" in row for row in rows)
+    code, out, err = said(["train", str(maze_file), *UNSCORED, "--run", str(unscored), "--resume"])
+    assert (code, err) == (0, "")
+    assert "the policy is trained but not scored (name one with --env)" in out
+
+
+def test_plotting_a_run_without_scores_says_why_there_is_nothing_to_draw(unscored: Path, said: Said) -> None:
+    code, out, _ = said(["plot", str(unscored)])
+    assert code == 0
+    assert "the policy was not scored, so there is nothing to draw" in out
+    assert not list(unscored.glob("*.png"))
+    code, _, err = said(["plot", str(unscored), str(unscored)])
+    assert code == 2
+    assert "there is no curve to draw" in err
+
+
+def test_a_run_without_an_environment_is_evaluated_in_the_one_named(unscored: Path, said: Said) -> None:
+    code, _, err = said(["evaluate", str(unscored)])
+    assert code == 2
+    assert "trained without an environment; name one with --env" in err
+    assert UMAZE in err
+    code, out, _ = said(["evaluate", str(unscored), "--env", UMAZE, "--episodes", "2"])
+    assert code == 0
+    assert "after 40 updates" in " ".join(out.split())
+    code, _, err = said(["evaluate", str(unscored), "--env", "maze2d-umaze"])
+    assert code == 2
+    assert f"Did you mean '{UMAZE}'?" in err

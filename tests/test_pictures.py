@@ -1,0 +1,110 @@
+"""Pictures: whole files that show something, for every algorithm and for several runs at once."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+from numpy.typing import NDArray
+
+from gridcount.cli import main
+
+SMALL = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--updates", "40", "--evaluate-every", "20"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compile_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Runs of one configuration compile the same program: keep it for all tests of the session."""
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path_factory.getbasetemp() / "compiled"))  # type: ignore[no-untyped-call]
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)  # type: ignore[no-untyped-call]
+    compilation_cache.reset_cache()
+    yield
+    jax.config.update("jax_compilation_cache_dir", None)  # type: ignore[no-untyped-call]
+    compilation_cache.reset_cache()
+
+
+@pytest.fixture(scope="module")
+def counting(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of GPC-SAC with two seeds, which drew its pictures at the end."""
+    run = tmp_path_factory.mktemp("pictures") / "counting"
+    assert main(["train", str(maze_file), *SMALL, "--bins", "4", "--seeds", "2", "--run", str(run)]) == 0
+    return run
+
+
+@pytest.fixture(scope="module")
+def plain(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of SAC, which counts nothing."""
+    run = tmp_path_factory.mktemp("pictures") / "plain"
+    assert main(["train", str(maze_file), *SMALL, "--algo", "sac", "--run", str(run)]) == 0
+    return run
+
+
+def pixels(path: Path) -> NDArray[np.float32]:
+    """A picture's pixels, after checking that it is a PNG of a sensible size that shows something."""
+    assert path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+    image = np.asarray(imread(path))[..., :3]
+    height, width, _ = image.shape
+    assert 300 < height < 2000
+    assert 500 < width < 4000
+    assert image.std() > 0.05
+    assert len(np.unique((255 * image).astype(np.int64) @ [1, 256, 65536])) > 20  # colours
+    return image
+
+
+@pytest.mark.parametrize("name", ["counting", "plain"])
+def test_training_draws_a_curve_and_a_maze_that_show_something(name: str, request: pytest.FixtureRequest) -> None:
+    run: Path = request.getfixturevalue(name)
+    pixels(run / "curve.png")
+    pixels(run / "maze.png")
+    assert sorted(path.name for path in run.glob("*.png")) == ["curve.png", "maze.png"]
+    assert not list(run.rglob("*partial*"))
+
+
+def test_only_an_algorithm_that_counts_gets_a_panel_of_uncertainty(counting: Path, plain: Path) -> None:
+    three_panels, two_panels = (pixels(run / "maze.png").shape[1] for run in (counting, plain))
+    assert three_panels == pytest.approx(1.5 * two_panels, rel=0.02)
+
+
+def test_plot_draws_the_same_pictures_again_and_prints_where_they_are(counting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {name: pixels(counting / name) for name in ("curve.png", "maze.png")}
+    for name in before:
+        (counting / name).unlink()
+    assert main(["plot", str(counting)]) == 0
+    assert capsys.readouterr().out.splitlines() == [f"picture: {counting / name}" for name in before]
+    for name, image in before.items():
+        np.testing.assert_array_equal(pixels(counting / name), image)
+
+
+def test_several_runs_are_compared_in_one_picture(counting: Path, plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "both.png"
+    assert main(["plot", str(counting), str(plain), "--out", str(out)]) == 0
+    assert capsys.readouterr().out == f"picture: {out}\n"
+    assert not np.array_equal(pixels(out), pixels(counting / "curve.png"))
+    assert [path.name for path in tmp_path.iterdir()] == ["both.png"]
+
+
+def test_a_picture_that_cannot_be_finished_leaves_the_old_one(
+    counting: Path, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "both.png"
+    out.write_bytes(b"the old picture")
+
+    def full_disk(self: Figure, path: Path, **settings: int) -> None:
+        Path(path).write_bytes(b"half a pict")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", full_disk)
+    assert main(["plot", str(counting), str(plain), "--out", str(out)]) == 2
+    assert "no space left" in capsys.readouterr().err
+    assert out.read_bytes() == b"the old picture"
+    assert [path.name for path in tmp_path.iterdir()] == ["both.png"]
+
+
+def test_a_directory_that_is_no_run_is_refused_by_name(counting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["plot", str(tmp_path)], ["plot", str(counting), str(tmp_path)]):
+        assert main(words) == 2
+        assert f"{tmp_path}: not a run directory" in capsys.readouterr().err
