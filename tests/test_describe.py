@@ -15,8 +15,8 @@ from gridcount.counts.grid import Grid
 from gridcount.data.d4rl import read_hdf5, write_hdf5
 from gridcount.data.describe import coverage, describe, render, sparkline, summarise
 from gridcount.data.paper import PAPER
-from gridcount.data.pictures import plot_description
 from gridcount.data.transitions import Transitions
+from gridcount.report.dataset import plot_description
 
 
 @pytest.fixture(scope="module")

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from gridcount.data.columns import Columns, assign
 from gridcount.data.d4rl import read_hdf5, write_hdf5
 from gridcount.data.load import load, read_log
-from gridcount.data.pictures import plot_description
 from gridcount.data.transitions import Transitions
+from gridcount.report.dataset import plot_description
 
 
 @pytest.mark.parametrize(

@@ -95,7 +95,7 @@ def info_command(options: Info, console: Console | None = None) -> int:
     else:
         console.print(descriptions.render(description))
     if options.plot is not None:
-        from gridcount.data.pictures import plot_description  # only then is matplotlib needed
+        from gridcount.report.dataset import plot_description  # only then is matplotlib needed
 
         for path in plot_description(data, options.plot, description):
             if not options.json:
