@@ -12,7 +12,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 BELOW = {  # room -> the rooms of ours it may import, besides itself
     "losses": set[str](),
     "networks": set[str](),
-    "data": {"envs"},  # a maze's data is made in its simulator
+    "data": {"envs", "counts"},  # a maze's data is made in its simulator; a description counts cells (counts.grid and .auto know no data)
     "envs": {"data"},  # names and limits
     "counts": {"data", "losses"},
     "algorithms": {"data", "counts", "losses", "networks"},
@@ -20,7 +20,7 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "training": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation"},
     "report": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
 }
-TOP = {"__init__", "__main__", "cli", "commands"}  # may import everything
+TOP = {"__init__", "__main__", "cli", "commands", "data_commands"}  # may import everything
 SIMULATORS = {"gymnasium", "mujoco"}
 OUTSIDE_ALGORITHMS = SIMULATORS | {"h5py", "rich", "tyro", "matplotlib", "json"}  # simulators, file formats, displays, loggers
 
@@ -59,6 +59,15 @@ def test_a_room_imports_only_what_lies_below_it(name: str) -> None:
     assert files
     for path in files:
         assert rooms_imported(path) <= BELOW[name] | {name}, path
+
+
+def test_what_data_takes_from_the_counts_knows_no_data() -> None:
+    taken = {
+        name.split(".")[2] for path in MODULES if room(path) == "data" for name in imports(path) if name.startswith("gridcount.counts.")
+    }
+    assert taken == {"auto", "grid"}
+    for name in taken:
+        assert rooms_imported(SOURCE / "counts" / f"{name}.py") == set()
 
 
 def test_the_types_of_data_and_the_catalogue_import_nothing_of_ours() -> None:

@@ -139,7 +139,7 @@ def damaged(change: Callable[[Columns], None]) -> Columns:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.pop("rewards"), r"key 'rewards' is missing; the file has \['actions', 'observations', 'terminals', 'timeouts'\]"),
+        (lambda t: t.pop("rewards"), r"key 'rewards' is missing; it has \['actions', 'observations', 'terminals', 'timeouts'\]"),
         (lambda t: t.update(actions=np.zeros((4, 1))), "'actions' has 4 rows, 'observations' has 5"),
         (lambda t: t.update(timeouts=np.zeros(6)), "'timeouts' has 6 rows, 'observations' has 5"),
         (lambda t: t.update(actions=np.array([[b"left"]] * 5)), "'actions' has dtype .*; it must hold numbers"),

@@ -15,6 +15,7 @@ from gymnasium.utils.env_checker import check_env
 from numpy.typing import NDArray
 
 import gridcount.data.maze2d as generator
+from gridcount.data.cache import cache_directory
 from gridcount.data.catalogue import FAMILIES, MAZE_NAMES, MAZES
 from gridcount.data.d4rl import read_hdf5
 from gridcount.envs.maze2d import MAX_SPEED, PIXELS, WALL_OFFSET, BatchedMaze, Maze2D, Physics, model_xml, task
@@ -316,9 +317,9 @@ def test_a_made_file_is_reused_and_a_damaged_one_made_again(tmp_path: Path, monk
 def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GRIDCOUNT_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert generator.cache_directory() == Path("/caches/gridcount")
+    assert cache_directory() == Path("/caches/gridcount")
     monkeypatch.delenv("XDG_CACHE_HOME")
-    assert generator.cache_directory() == Path.home() / ".cache" / "gridcount"
+    assert cache_directory() == Path.home() / ".cache" / "gridcount"
 
 
 def test_routes_are_shortest_and_take_neighbouring_free_cells() -> None:

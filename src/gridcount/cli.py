@@ -10,13 +10,15 @@ gridcount: offline reinforcement learning that counts
   gridcount evaluate RUN        roll out a trained policy and print its score
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
   gridcount data make DATASET   generate a Maze2D dataset
-  gridcount data info DATASET   tell what is in a dataset
+  gridcount data import FILE    store a log of your own under a name
+  gridcount data check DATASET  find everything wrong with a dataset or a file
+  gridcount data info DATASET   tell what is in it and what it suggests
 
 Each command explains its flags with --help. To begin:
 
   gridcount train maze2d-umaze-v1 --seeds 2
 """
-COMMANDS = {"train": "train", "evaluate": "evaluate", "plot": "plot", "data": "data"}  # word -> function in gridcount.commands
+COMMANDS = {"train": "commands", "evaluate": "commands", "plot": "commands", "data": "data_commands"}  # word -> module with its function
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -35,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
             from gridcount.data.catalogue import unknown
 
             raise unknown("command", words[0], tuple(COMMANDS))
-        return int(getattr(import_module("gridcount.commands"), COMMANDS[words[0]])(words[1:]))
+        return int(getattr(import_module(f"gridcount.{COMMANDS[words[0]]}"), words[0])(words[1:]))
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -3,34 +3,31 @@
 import os
 import shlex
 import sys
-import time
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields, make_dataclass, replace
+from dataclasses import dataclass, field, make_dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import jax
 import numpy as np
 import tyro
 from rich.console import Console
-from rich.progress import Progress
 from rich.table import Table
 
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.presets import Preset, preset_fields
-from gridcount.data.catalogue import MAZE_NAMES, NAMES, unknown
+from gridcount.data import check as checks
+from gridcount.data.cache import cache_directory
+from gridcount.data.catalogue import NAMES, unknown
 from gridcount.data.load import load
-from gridcount.data.maze2d import cache_directory, make
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import ENVIRONMENTS, has_environment, refuse_misfit
 from gridcount.evaluation.rollouts import evaluate as roll_out
+from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
 from gridcount.training import run as runs
 from gridcount.training.checkpoints import numbered
 from gridcount.training.logs import Row
 from gridcount.training.progress import ConsoleDisplay
-
-Result = TypeVar("Result")
 
 LAST = 3  # evaluations that make the headline score
 
@@ -61,7 +58,7 @@ class Train:
 def train(words: list[str]) -> int:
     """Train, or go on training."""
     options, algorithm = _train_flags(words)
-    console = _console()
+    console = make_console()
     planned = 1000 * preset_fields(options.algo, _preset_name(words), options.preset)["epochs"]
     updates = planned if options.updates is None else options.updates
     seeds = tuple(range(options.seed, options.seed + options.seeds))
@@ -78,6 +75,7 @@ def train(words: list[str]) -> int:
     )
     plan.check()  # before a dataset is made or read for nothing
     data = _load(options.dataset, console)
+    _refuse_bad_data(data, console)
     prepared = algorithm.prepare(data)
     plan = replace(plan, fields=runs.settings(prepared.algorithm), fingerprint=runs.fingerprint(data))
     directory = _run_directory(options, plan)
@@ -113,9 +111,9 @@ class Evaluate:
 
 def evaluate(words: list[str]) -> int:
     """Score a trained policy."""
-    _refuse_unknown_flags(words, Evaluate)
+    refuse_unknown_flags(words, Evaluate)
     options = tyro.cli(Evaluate, args=words, prog="gridcount evaluate")
-    console = _console()
+    console = make_console()
     plan = runs.read_plan(options.run)
     environment = options.env or plan.environment
     if environment is None:
@@ -149,9 +147,9 @@ class Plot:
 
 def plot(words: list[str]) -> int:
     """Draw the pictures of a run, or compare the curves of several."""
-    _refuse_unknown_flags(words, Plot)
+    refuse_unknown_flags(words, Plot)
     options = tyro.cli(Plot, args=words, prog="gridcount plot")
-    console = _console()
+    console = make_console()
     if len(options.run) > 1:
         from gridcount.report.pictures import draw_curves
 
@@ -163,52 +161,12 @@ def plot(words: list[str]) -> int:
     return _draw(options.run[0], prepared, data, console)
 
 
-@dataclass(frozen=True)
-class Make:
-    """Generate a Maze2D dataset with D4RL's recipe."""
-
-    dataset: tyro.conf.Positional[str]  # a Maze2D name such as maze2d-large-v1
-    transitions: int = 1_000_000  # rows
-    seed: int = 0  # the same seed gives the same file
-    directory: Path | None = None  # where to put it; by default the cache
-
-
-@dataclass(frozen=True)
-class Info:
-    """Tell what is in a dataset."""
-
-    dataset: tyro.conf.Positional[str]  # a dataset name or an .hdf5 file
-
-
-def data(words: list[str]) -> int:
-    """Make a dataset or tell about one."""
-    subcommands: dict[str, type[Make] | type[Info]] = {"make": Make, "info": Info}
-    if not words or words[0] not in subcommands:
-        if not words or words[0] in ("-h", "--help"):
-            print("gridcount data make DATASET   generate a Maze2D dataset\ngridcount data info DATASET   tell what is in a dataset")
-            return 0
-        raise unknown("data command", words[0], tuple(subcommands))
-    _refuse_unknown_flags(words, subcommands[words[0]])
-    options: Make | Info = tyro.cli(subcommands[words[0]], args=words[1:], prog=f"gridcount data {words[0]}")
-    console = _console()
-    if isinstance(options, Make):
-        if options.dataset not in MAZE_NAMES:
-            raise unknown("maze", options.dataset, MAZE_NAMES)
-        path = _with_bar(
-            console, options.dataset, lambda progress: make(options.dataset, options.transitions, options.seed, options.directory, progress)
-        )
-        console.print(f"{path}", soft_wrap=True)
-        return 0
-    _describe(_load(options.dataset, console), console)
-    return 0
-
-
 def _train_flags(words: list[str]) -> tuple[Train, Any]:
     """The flags of `train`, which depend on the algorithm and its preset for the dataset: those are looked up first."""
     spaced = " ".join(words).replace("=", " ").split()
     value = dict(pairwise(spaced))  # each word -> the word after it
     default = make_algorithm(value.get("--algo", Train.algo), _preset_name(words), value.get("--preset", Train.preset))
-    _refuse_unknown_flags(words, Train, type(default))
+    refuse_unknown_flags(words, Train, type(default))
     options: Any = tyro.conf.OmitArgPrefixes[Train]
     algorithm: Any = tyro.conf.OmitArgPrefixes[type(default)]  # type: ignore[misc]
     flags: Any = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
@@ -219,17 +177,6 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
 def _preset_name(words: list[str]) -> str:
     """The dataset whose presets apply: the one named, or for a file the one whose environment is named."""
     return next((word for word in words if word in NAMES), "")
-
-
-def _refuse_unknown_flags(words: list[str], *kinds: type[Any]) -> None:
-    """An unknown flag is answered with the flags there are; tyro would only suggest a near one."""
-    known = {"--help"}
-    for flag in (each for kind in kinds for each in fields(kind) if each.default is not MISSING):  # without a default: not a flag
-        name = flag.name.replace("_", "-")
-        known |= {f"--{name}", f"--no-{name}"} if flag.type is bool else {f"--{name}"}
-    for word in words:
-        if word.startswith("--") and (name := word.split("=")[0].replace("_", "-")) not in known:
-            raise unknown("flag", name, tuple(known))
 
 
 def _run_directory(options: Train, plan: runs.Plan) -> Path:
@@ -271,32 +218,18 @@ def _prepare_again(plan: runs.Plan, console: Console) -> tuple[Any, Transitions]
     return plan.make_algorithm().prepare(data), data
 
 
-def _console() -> Console:
-    """Prints what it is given: a path in brackets is a path, not markup."""
-    return Console(highlight=False, markup=False)
-
-
 def _load(name: str, console: Console) -> Transitions:
     """The data a command works on."""
-    return _with_bar(console, name, lambda progress: load(name, progress))
+    return with_bar(console, name, lambda progress: load(name, progress=progress))
 
 
-def _with_bar(console: Console, name: str, work: Callable[[Callable[[int, int], None]], Result]) -> Result:
-    """Do some work on a dataset with a progress bar that appears only if the work reports progress."""
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task: list[Any] = []
-        started = time.monotonic()
-
-        def progress(done: int, total: int) -> None:
-            if not task:
-                console.print(f"generating {total:,} transitions of {name} (once; kept for next time)", soft_wrap=True)
-                task.append(bar.add_task("generating", total=total))
-            bar.update(task[0], completed=done)
-
-        result = work(progress)
-    if task:
-        console.print(f"generated in {time.monotonic() - started:.0f} s")
-    return result
+def _refuse_bad_data(data: Transitions, console: Console) -> None:
+    """Show what is wrong with a dataset before an hour is spent on it; errors stop the training."""
+    findings = [finding for finding in checks.check(data) if finding.severity != "note"]
+    if findings:
+        console.print(checks.render(data.name, findings))
+    if checks.exit_code(findings) == 2:
+        raise ValueError(f"{data.name}: repair the errors above before training; `gridcount data check` shows them again")
 
 
 def _print_headline(rows: list[Row], console: Console) -> None:
@@ -325,20 +258,3 @@ def _draw(directory: Path, prepared: Any, data: Transitions, console: Console) -
     if not pictures:
         console.print(f"{directory}: the policy was not scored, so there is nothing to draw (train with --env)", soft_wrap=True)
     return 0
-
-
-def _describe(data: Transitions, console: Console) -> None:
-    """What is in a dataset, as a table."""
-    lengths, returns = data.episode_lengths, data.episode_returns
-    table = Table(title=data.name, show_header=False)
-    table.add_row("transitions", f"{len(data):,}")
-    table.add_row(
-        "episodes", f"{len(lengths):,}, of {lengths.min()} to {lengths.max()} steps, returns {returns.min():.4g} to {returns.max():.4g}"
-    )
-    table.add_row("terminals", f"{int(data.terminated.sum()):,}")
-    table.add_row("reward", f"mean {data.reward.mean():.4f}, from {data.reward.min():.4g} to {data.reward.max():.4g}")
-    for column in ("observation", "action"):
-        values = getattr(data, column)
-        for i, (low, high) in enumerate(zip(values.min(axis=0), values.max(axis=0), strict=True)):
-            table.add_row(f"{column} {i}", f"{low:.4g} to {high:.4g}")
-    console.print(table)

@@ -23,6 +23,7 @@ from gridcount.algorithms.sac import (
     step_policy,
     step_temperature,
 )
+from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
 from gridcount.counts.grid import Grid, StateCells, StateResolution
 from gridcount.counts.tables import Table, empty_table, visit_rows
 from gridcount.data.transitions import Batch, Transitions
@@ -130,17 +131,12 @@ def settle(config: GPCSAC, data: Transitions) -> tuple[GPCSAC, dict[str, str]]:
     notes: dict[str, str] = {}
     low, high, mean = float(data.reward.min()), float(data.reward.max()), float(data.reward.mean())
     if config.bins == "auto":
-        bins = int(np.clip(round((14 / data.action_dim) ** 2), 1, 30))
-        notes["bins"] = f"{bins}: sqrt(bins) * {data.action_dim} action dimensions nearest to 14 (the paper: 12 to 16), within 1 to 30"
+        bins, notes["bins"] = auto_bins(data.action_dim)
         config = replace(config, bins=bins)
     if config.pessimism == "auto":
-        middle = (low + high) / 2
-        # The paper's rule with magnitudes: rewards that are costs need as much pessimism as rewards that are gains.
-        pessimism = (abs(mean) + abs(middle)) / 2
-        notes["pessimism"] = f"{pessimism:.3g}: between the magnitudes of the mean reward {mean:.3g} and the mid-range {middle:.3g}"
+        pessimism, notes["pessimism"] = auto_pessimism(low, high, mean)
         config = replace(config, pessimism=pessimism)
     if config.q_floor == "auto":
-        floor = 0.0 if low >= 0 else low / (1 - config.discount)
-        notes["q_floor"] = f"{floor:.4g}: " + ("no reward is negative" if low >= 0 else f"the smallest reward {low:.3g} for ever")
+        floor, notes["q_floor"] = auto_q_floor(low, config.discount)
         config = replace(config, q_floor=floor)
     return config, notes

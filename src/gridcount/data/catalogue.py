@@ -4,7 +4,7 @@ import difflib
 from typing import NamedTuple
 
 MAZES = ("umaze", "medium", "large")
-GYM_TIERS = ("random", "medium", "medium-replay", "medium-expert", "expert")
+GYM_TIERS = ("random", "medium", "medium-replay", "medium-expert", "expert", "full-replay")
 
 
 class Reference(NamedTuple):
@@ -19,6 +19,7 @@ FAMILIES = {
     "hopper": Reference(-20.272305, 3234.3, 1000),
     "halfcheetah": Reference(-280.178953, 12135.0, 1000),
     "walker2d": Reference(1.629008, 4592.3, 1000),
+    "ant": Reference(-325.6, 3879.7, 1000),
     "maze2d-umaze": Reference(23.85, 161.86, 300),
     "maze2d-medium": Reference(13.13, 277.39, 600),
     "maze2d-large": Reference(6.7, 273.99, 800),
@@ -28,21 +29,27 @@ FAMILIES = {
     "pen": Reference(96.262799, 3076.8331017826877, 100),
     "hammer": Reference(-274.856578, 12794.134825156867, 200),
     "door": Reference(-56.512833, 2880.5693087298737, 200),
+    "relocate": Reference(-6.425911, 4233.877797728884, 200),
+    "antmaze": Reference(0.0, 1.0, 1000),
+    "antmaze-umaze": Reference(0.0, 1.0, 700),
+    "kitchen": Reference(0.0, 4.0, 280),
 }
 
 MAZE_NAMES = tuple(f"maze2d-{maze}{kind}-v1" for kind in ("", "-dense") for maze in MAZES)
-GYM_NAMES = tuple(f"{family}-{tier}-v2" for family in ("hopper", "halfcheetah", "walker2d") for tier in GYM_TIERS)
-ADROIT_NAMES = tuple(f"{family}-expert-v1" for family in ("pen", "hammer", "door"))
-NAMES = MAZE_NAMES + GYM_NAMES + ADROIT_NAMES
+GYM_NAMES = tuple(f"{family}-{tier}-v2" for family in ("hopper", "halfcheetah", "walker2d", "ant") for tier in GYM_TIERS)
+ADROIT_NAMES = tuple(f"{family}-{tier}-v1" for family in ("pen", "hammer", "door", "relocate") for tier in ("human", "cloned", "expert"))
+ANTMAZE_NAMES = tuple(
+    f"antmaze-{task}-v2" for task in ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
+)
+KITCHEN_NAMES = tuple(f"kitchen-{task}-v0" for task in ("complete", "partial", "mixed"))
+NAMES = MAZE_NAMES + GYM_NAMES + ADROIT_NAMES + ANTMAZE_NAMES + KITCHEN_NAMES
 
 
 def family_of(name: str) -> str | None:
     """The family whose reference scores a dataset name is judged by, or None for a stranger."""
-    stem = name.rsplit("-v", 1)[0]
-    if stem in FAMILIES:
-        return stem
-    first = stem.split("-", 1)[0]
-    return first if first in FAMILIES else None
+    parts = name.rsplit("-v", 1)[0].split("-")
+    stems = ("-".join(parts[:length]) for length in range(len(parts), 0, -1))  # the longest known stem wins
+    return next((stem for stem in stems if stem in FAMILIES), None)
 
 
 def normalised_score(name: str, episode_return: float) -> float | None:

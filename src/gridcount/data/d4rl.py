@@ -9,10 +9,12 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcount.data.log import Log, flags, matrix, numbers, rewards, to_transitions
 from gridcount.data.transitions import Transitions
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
 OPTIONAL = ("timeouts", "next_observations")
+MOST_COMPRESSED = 2000  # times; what HDF5 files are compressed with cannot reach it
 
 
 def write_hdf5(path: str | Path, columns: Mapping[str, NDArray[Any]], attributes: Mapping[str, str | int | float]) -> None:
@@ -33,49 +35,35 @@ def write_hdf5(path: str | Path, columns: Mapping[str, NDArray[Any]], attributes
 
 
 def read_hdf5(path: str | Path, name: str | None = None) -> Transitions:
-    """The transitions of a D4RL file.
+    """The transitions of a D4RL file; see `to_transitions` for where episodes end and which rows are kept."""
+    return to_transitions(read_hdf5_log(path), name)
 
-    `timeouts` end an episode without a terminal; where both are set the terminal wins. Where the file has no
-    `next_observations`, a row's successor is the next row of its episode, so the last row of an episode that was cut off has
-    none and is dropped.
-    """
-    path = Path(path)
+
+def read_hdf5_log(path: str | Path) -> Log:
+    """The columns of a D4RL file, its (rows, 1) rewards, float flags and doubles made uniform, its values not yet judged."""
+    path, source = Path(path), str(path)
     columns = _read_columns(path)
-    observation = _matrix(path, "observations", columns)
-    rows = len(observation)
-    if rows == 0:
-        raise ValueError(f"{path}: 'observations' is empty; the file holds no transition. Generate or download it again")
-    action = _matrix(path, "actions", columns)
-    reward = _vector(path, "rewards", columns).astype(np.float32)
-    terminated = _flags(path, "terminals", columns)
-    timeout = _flags(path, "timeouts", columns) if "timeouts" in columns else np.zeros(rows, dtype=bool)
-    for key, column in columns.items():
-        if len(column) != rows:
-            raise ValueError(f"{path}: '{key}' has {len(column)} rows, 'observations' has {rows}; the file is inconsistent, get it again")
-
-    end = terminated | timeout
-    end[-1] = True  # the log stops here, whatever its flags say
-    if "next_observations" in columns:
-        next_observation = _matrix(path, "next_observations", columns)
-        keep = np.ones(rows, dtype=bool)
-    else:
-        # A terminal row stays: its reward and its end are facts to learn from. Nothing is bootstrapped from its successor, which the
-        # file does not hold, so its own observation stands in: pairing it with the row below, as D4RL's own loader does, would let
-        # counting and coverage see a jump into another episode's first state.
-        next_observation = np.where(terminated[:, None], observation, np.roll(observation, -1, axis=0))
-        keep = ~end | terminated
-        end = terminated | np.roll(~keep, -1)  # the row before a dropped one is now its episode's last
-    if not keep.any():
-        raise ValueError(f"{path}: no transition remains, for every episode is one row long and 'next_observations' is missing")
-    return Transitions(
-        observation=observation[keep],
-        action=action[keep],
-        reward=reward[keep],
-        next_observation=next_observation[keep],
-        terminated=terminated[keep],
-        episode_end=end[keep],
-        name=str(path) if name is None else name,
+    observation = matrix(source, "observations", columns["observations"])
+    return Log(
+        source=source,
+        observation=observation,
+        action=matrix(source, "actions", columns["actions"]),
+        reward=rewards(source, "rewards", columns["rewards"]),
+        terminated=flags(source, "terminals", columns["terminals"]),
+        truncated=flags(source, "timeouts", columns["timeouts"]) if "timeouts" in columns else np.zeros(len(observation), dtype=bool),
+        next_observation=matrix(source, "next_observations", columns["next_observations"]) if "next_observations" in columns else None,
     )
+
+
+def read_dataset(source: str, key: str, dataset: h5py.Dataset, rows: int, whose: str = "'observations'") -> NDArray[Any]:
+    """A column of as many rows as another has; one whose recorded shape is damaged is refused before HDF5 spends hours on filling it."""
+    if not dataset.shape:
+        raise ValueError(f"{source}: '{key}' is a single value; expected one per row, so get the file again")
+    if len(dataset) != rows:
+        raise ValueError(f"{source}: '{key}' has {len(dataset)} rows, {whose} has {rows}; the file is inconsistent, get it again")
+    if dataset.nbytes > MOST_COMPRESSED * Path(dataset.file.filename).stat().st_size:
+        raise ValueError(f"{source}: '{key}' claims shape {dataset.shape}, more than the file can hold; it is damaged, get it again")
+    return np.asarray(numbers(source, key, dataset)[()])
 
 
 def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
@@ -92,37 +80,9 @@ def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
             missing = [key for key in REQUIRED if key not in present]
             if missing:
                 raise ValueError(
-                    f"{path}: key '{missing[0]}' is missing; the file has {sorted(file)}. D4RL's layout needs {', '.join(REQUIRED)}"
+                    f"{path}: key '{missing[0]}' is missing; it has {sorted(map(str, file))}. D4RL's layout needs {', '.join(REQUIRED)}"
                 )
-            for key in present:
-                if file[key].dtype.kind not in "biuf":
-                    raise ValueError(f"{path}: '{key}' has dtype {file[key].dtype}; it must hold numbers or booleans, so convert it first")
-            return {key: np.asarray(file[key][()]) for key in present}
-    except (OSError, RuntimeError, KeyError) as error:
+            rows = len(file["observations"]) if file["observations"].shape else 0
+            return {key: read_dataset(str(path), key, file[key], rows) for key in present}
+    except (OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:
         raise ValueError(f"{path}: truncated or damaged HDF5 ({error}); get the file again") from error
-
-
-def _matrix(path: Path, key: str, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.float32]:
-    column = columns[key]
-    if column.ndim != 2:
-        raise ValueError(f"{path}: '{key}' has shape {column.shape}; expected (rows, dimensions), so reshape it first")
-    with np.errstate(over="ignore"):  # a number beyond single precision becomes inf, which Transitions reports with its row
-        return column.astype(np.float32)
-
-
-def _vector(path: Path, key: str, columns: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    column = columns[key]
-    if column.ndim == 2 and column.shape[1] == 1:  # the replay sets keep rewards as (rows, 1)
-        return column[:, 0]
-    if column.ndim != 1:
-        raise ValueError(f"{path}: '{key}' has shape {column.shape}; expected (rows,) or (rows, 1), so reshape it first")
-    return column
-
-
-def _flags(path: Path, key: str, columns: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-    column = _vector(path, key, columns)
-    flags = column.astype(bool)
-    odd = np.flatnonzero(column != flags)
-    if len(odd):
-        raise ValueError(f"{path}: '{key}' holds {column[odd[0]]} at row {odd[0]}; a flag must be 0 or 1, so repair that row")
-    return flags

@@ -1,6 +1,5 @@
 """Maze2D data made on the spot by D4RL's recipe: a controller follows waypoints from one random goal to the next."""
 
-import os
 from collections import deque
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +9,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcount.data.cache import cache_directory
 from gridcount.data.catalogue import MAZE_NAMES, MAZES, unknown
 from gridcount.data.d4rl import write_hdf5
 
@@ -22,14 +22,6 @@ NOISE = 0.5  # standard deviation of the action noise
 MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # in D4RL's order, which decides between shortest paths
 
 Progress = Callable[[int, int], None]  # rows done, rows in all
-
-
-def cache_directory() -> Path:
-    """Where made and downloaded files are kept: $GRIDCOUNT_HOME, or $XDG_CACHE_HOME/gridcount, or ~/.cache/gridcount."""
-    if home := os.environ.get("GRIDCOUNT_HOME"):
-        return Path(home).expanduser()
-    caches = os.environ.get("XDG_CACHE_HOME")
-    return (Path(caches) if caches else Path.home() / ".cache") / "gridcount"
 
 
 def make(

@@ -1,6 +1,7 @@
 """The one shape all data takes: checked columns on the host, batches of rows on the device."""
 
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -9,6 +10,9 @@ from numpy.typing import NDArray
 
 Float32 = NDArray[np.float32]
 Bool = NDArray[np.bool_]
+
+CHUNK = 65_536  # rows looked at together, so that a check costs megabytes whatever the size of the data
+ACTION_SLACK = 1e-5  # how far beyond [-1, 1] rounding may push an action
 
 
 class Batch(NamedTuple):
@@ -23,9 +27,13 @@ class Batch(NamedTuple):
     next_state_cell: Any = None  # [rows] the same of the next observation
 
 
+def _unset() -> Float32:
+    return np.empty(0, np.float32)
+
+
 @dataclass(frozen=True)
 class Transitions:
-    """A log of decisions: one row per step, episodes one after the other."""
+    """A log of decisions: one row per step, episodes one after the other. Columns may be memory-mapped."""
 
     observation: Float32  # [rows, observation_dim]
     action: Float32  # [rows, action_dim], scaled to [-1, 1]
@@ -34,6 +42,10 @@ class Transitions:
     terminated: Bool  # [rows] the episode truly ended here
     episode_end: Bool  # [rows] last row of an episode, whether by terminal, time limit or end of the log
     name: str = "unnamed"  # what messages call it
+    action_low: Float32 = field(default_factory=_unset)  # [action_dim] what action -1 means in the log's own units; not given: -1
+    action_high: Float32 = field(default_factory=_unset)  # [action_dim] what action 1 means; not given: 1
+    observation_names: tuple[str, ...] = ()  # what the log calls each dimension; not given: observation[0], ...
+    action_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no learner could use, naming the column, the row and the value."""
@@ -44,19 +56,21 @@ class Transitions:
             array = getattr(self, column)
             if array.ndim != dims or len(array) != rows:
                 raise ValueError(f"{self.name}: column '{column}' has shape {array.shape}; expected {rows} rows and {dims} dimension(s)")
-            if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
-                where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-                raise ValueError(f"{self.name}: column '{column}' holds {array[where]} at row {where[0]}; remove or repair that row")
+            refuse_unreal(self.name, column, array)
         if self.observation.shape != self.next_observation.shape:
             raise ValueError(
                 f"{self.name}: observation {self.observation.shape} and next_observation {self.next_observation.shape} differ in shape"
             )
         if not self.observation.shape[1] or not self.action.shape[1]:
             raise ValueError(f"{self.name}: observations and actions need at least one dimension each")
-        beyond = np.abs(self.action).max(axis=1) > 1 + 1e-5
-        if beyond.any():
-            row = int(np.argmax(beyond))
-            raise ValueError(f"{self.name}: action {self.action[row]} at row {row} is outside [-1, 1]; scale actions to that range first")
+        refuse_unscaled(self.name, self.action)
+        for column, value in {"action_low": -1.0, "action_high": 1.0}.items():
+            if len(getattr(self, column)) == 0:
+                object.__setattr__(self, column, np.full(self.action_dim, value, np.float32))
+            if getattr(self, column).shape != (self.action_dim,):
+                shape = getattr(self, column).shape
+                raise ValueError(f"{self.name}: '{column}' has shape {shape}; expected one value for each of {self.action_dim} actions")
+        name_dimensions(self)
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -83,13 +97,56 @@ class Transitions:
     def episode_returns(self) -> NDArray[np.float64]:
         """Undiscounted sum of rewards per episode."""
         starts = np.cumsum(self.episode_lengths) - self.episode_lengths
-        return np.add.reduceat(self.reward.astype(np.float64), starts)
+        return np.add.reduceat(self.reward, starts, dtype=np.float64)
 
     def rows(self) -> Batch:
         """All rows as one host-side Batch; the training loop puts it on the device once."""
         columns = (self.observation, self.action, self.reward, self.next_observation, self.terminated.astype(np.float32))
-        return Batch(*cast("tuple[Array, Array, Array, Array, Array]", columns))
+        return Batch(*cast("tuple[Array, Array, Array, Array, Array]", tuple(map(np.asarray, columns))))
+
+    def in_units(self, action: NDArray[Any]) -> NDArray[Any]:
+        """A policy's actions in [-1, 1], mapped back to the units the log was written in."""
+        scaled: NDArray[Any] = self.action_low + (action + 1) / 2 * (self.action_high - self.action_low)
+        return scaled
 
     def equals(self, other: "Transitions") -> bool:
-        """True where every column holds the same values."""
-        return all(np.array_equal(getattr(self, f.name), getattr(other, f.name)) for f in fields(self) if f.name != "name")
+        """True where every column holds the same values, whatever the names."""
+        columns = (f.name for f in fields(self) if not f.name.endswith(("name", "names")))
+        return all(np.array_equal(getattr(self, column), getattr(other, column)) for column in columns)
+
+
+def chunks(rows: int, size: int = CHUNK) -> Iterator[slice]:
+    """Slices that cover all rows, one after the other."""
+    return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+
+
+def name_dimensions(columns: Any) -> None:
+    """Call the dimensions of a log's observations and actions by their numbers where it has no names for them."""
+    for role in ("observation", "action"):
+        names, dims = getattr(columns, f"{role}_names"), getattr(columns, role).shape[1]
+        if len(names) != dims:
+            object.__setattr__(columns, f"{role}_names", tuple(f"{role}[{d}]" for d in range(dims)))
+
+
+def refuse_unreal(source: str, column: str, array: NDArray[Any]) -> None:
+    """Raise where a column of floats holds NaN or infinity, naming its first."""
+    if not np.issubdtype(array.dtype, np.floating):
+        return
+    for rows in chunks(len(array)):
+        unreal = ~np.isfinite(array[rows])
+        if unreal.any():
+            where = tuple(int(i) for i in np.argwhere(unreal)[0])
+            row, value = rows.start + where[0], array[rows][where]
+            raise ValueError(f"{source}: column '{column}' holds {value} at row {row}; remove or repair that row")
+
+
+def refuse_unscaled(source: str, action: NDArray[Any]) -> None:
+    """Raise where an action leaves [-1, 1], naming the first."""
+    for rows in chunks(len(action)):
+        beyond = np.abs(action[rows]).max(axis=1) > 1 + ACTION_SLACK
+        if beyond.any():
+            row = rows.start + int(np.argmax(beyond))
+            raise ValueError(
+                f"{source}: action {np.array(action[row])} at row {row} is outside [-1, 1]; scale actions to that range first"
+                " (gridcount data import FILE --name NAME --scale-actions does, and remembers their units)"
+            )

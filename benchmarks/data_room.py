@@ -1,0 +1,105 @@
+"""Measure the promises on data: one million 17-d transitions checked in under 5 s within 1.5 times their memory, loaded in under 1 s.
+
+Run with `python benchmarks/data_room.py`; it writes about 1 GB below a temporary folder, removes it, and prints a table.
+"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+ROWS, OBSERVATION_DIM, ACTION_DIM, EPISODE = 1_000_000, 17, 6, 1000
+
+# Each measurement runs in a process of its own, so that its peak of memory is its own too.
+MEASURE = """
+import time
+from gridcount.data.check import check
+from gridcount.data.describe import describe
+from gridcount.data.load import load, read_log
+from gridcount.data.log import log_of
+def peak():  # of this program alone (Linux); getrusage would count the parent's too
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
+base = peak()
+started = time.perf_counter()
+{code}
+seconds = time.perf_counter() - started
+print(seconds, (peak() - base) / 1024)
+"""
+
+CASES = {
+    "load, local layout": "load('bench')",
+    "load, local layout, memory-mapped": "load('bench', memory_map=True)",
+    "load, HDF5": "load('{folder}/bench.hdf5')",
+    "load, Parquet": "load('{folder}/bench.parquet')",
+    "load, CSV (100,000 rows)": "load('{folder}/bench.csv')",
+    "check, local layout (reading included)": "check('bench')",
+    "check, memory-mapped": "check(log_of(load('bench', memory_map=True)))",
+    "check, HDF5 (reading included)": "check('{folder}/bench.hdf5')",
+    "describe, local layout": "describe(load('bench'))",
+}
+
+
+def smooth_log(rows: int) -> dict[str, np.ndarray]:
+    """A log that looks like a robot's: smooth inside episodes, bounded actions."""
+    rng = np.random.default_rng(0)
+    walk = rng.normal(size=(rows, OBSERVATION_DIM)).astype(np.float32).reshape(-1, EPISODE, OBSERVATION_DIM)
+    observation = np.cumsum(walk, axis=1, dtype=np.float32).reshape(rows, OBSERVATION_DIM) / 30
+    following = np.concatenate([observation[1:], observation[-1:]])
+    timeouts = np.zeros(rows, dtype=bool)
+    timeouts[EPISODE - 1 :: EPISODE] = True
+    return {
+        "observations": observation,
+        "actions": rng.uniform(-1, 1, size=(rows, ACTION_DIM)).astype(np.float32),
+        "rewards": rng.normal(size=rows).astype(np.float32),
+        "next_observations": following,
+        "terminals": np.zeros(rows, dtype=bool),
+        "timeouts": timeouts,
+    }
+
+
+def write_files(folder: Path) -> float:
+    """Write the log in every format; returns the size of its columns in MiB."""
+    import pyarrow as arrow
+    import pyarrow.parquet as parquet
+
+    from gridcount.data.d4rl import write_hdf5
+    from gridcount.data.load import import_log
+    from gridcount.data.local import COLUMNS
+
+    columns = smooth_log(ROWS)
+    write_hdf5(folder / "bench.hdf5", columns, {})
+    started = time.perf_counter()
+    data = import_log(folder / "bench.hdf5", "bench")
+    print(f"{'import, HDF5':42} {time.perf_counter() - started:7.2f} s")
+    flat = {
+        f"{name}_{i}": columns[key][:, i]
+        for key, name in (("observations", "obs"), ("actions", "action"), ("next_observations", "next_obs"))
+        for i in range(columns[key].shape[1])
+    }
+    flat |= {"reward": columns["rewards"], "terminated": columns["terminals"], "truncated": columns["timeouts"]}
+    parquet.write_table(arrow.table(flat), folder / "bench.parquet")
+    table = np.column_stack([column[:100_000] for column in flat.values()])
+    np.savetxt(folder / "bench.csv", table, delimiter=",", fmt="%.9g", header=",".join(flat), comments="")
+    return float(sum(getattr(data, column).nbytes for column in COLUMNS)) / 2**20
+
+
+def main() -> None:
+    """Write, measure, print."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        os.environ["GRIDCOUNT_HOME"] = str(folder / "home")
+        own = write_files(folder)
+        print(f"{ROWS:,} transitions of {OBSERVATION_DIM} + {ACTION_DIM} dimensions: {own:.0f} MiB of columns")
+        for case, code in CASES.items():
+            program = MEASURE.format(code=code.replace("{folder}", str(folder)))
+            output = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+            seconds, peak = float(output[-2]), float(output[-1])
+            print(f"{case:42} {seconds:7.2f} s  {peak:7.0f} MiB more at the peak, {peak / own:.2f} times the data")
+
+
+if __name__ == "__main__":
+    main()

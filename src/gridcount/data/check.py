@@ -1,0 +1,244 @@
+"""What is wrong with a log, where, and what to do about it: every problem at once, before anyone trains on it."""
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from rich.console import RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from gridcount.data.columns import Columns
+from gridcount.data.load import read_log
+from gridcount.data.log import BadValue, Log, log_of
+from gridcount.data.scan import Facts, Span, scan
+from gridcount.data.transitions import ACTION_SLACK, Transitions
+
+Severity = Literal["error", "warning", "note"]
+
+SCALES = 1e4  # ratio of ranges beyond which one dimension drowns in another
+TINY_ACTIONS = 0.1  # actions that never leave this were probably never scaled
+MISALIGNED_ERROR = 0.1  # share of rows whose next observation is not the row below, from which the file is wrong rather than odd
+ONE_ROW_WARNING = 0.05  # share of rows that are episodes by themselves, from which that is no accident
+SHUFFLED = 0.7  # mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
+SHORTEST_TWIN = 3  # rows; shorter episodes may well coincide
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One problem. Errors stop training; warnings cost performance or hint at a mistake; notes are facts worth knowing."""
+
+    severity: Severity
+    file: str
+    column: str | None  # as the file calls it
+    row: int | None  # the first affected, counted from 0 (a CSV's header is not counted)
+    problem: str
+    advice: str
+
+
+def check(data: Log | Transitions | str | Path, columns: Columns | None = None, scale_actions: bool = False) -> list[Finding]:
+    """Every problem of a log, errors first; a file that cannot be read at all is a single error.
+
+    With `scale_actions` the ranges of actions are not judged, for they will be scaled.
+    """
+    if isinstance(data, str | Path):
+        try:
+            data = read_log(data, columns)
+        except (ValueError, FileNotFoundError) as error:
+            problem, _, advice = str(error).removeprefix(f"{data}: ").rpartition("; ")
+            column, row = (error.column, error.row) if isinstance(error, BadValue) else (None, None)
+            return [Finding("error", str(data), column, row, problem or advice, advice if problem else "repair or replace the file")]
+    log = log_of(data) if isinstance(data, Transitions) else data
+    facts = scan(log, ACTION_SLACK)
+    judges = [_unreal, _constant, _twin_columns, _scales, _steps, _flags, _episodes] + ([] if scale_actions else [_actions])
+    findings = [
+        Finding(severity, log.source, column, row, problem, advice)
+        for judge in judges
+        for severity, column, row, problem, advice in judge(log, facts)
+    ]
+    findings += [Finding("note", log.source, None, None, note, "") for note in log.notes]
+    return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.severity))
+
+
+def exit_code(findings: list[Finding]) -> int:
+    """0 where there is nothing but notes, 1 where there are warnings, 2 where there are errors."""
+    return max(({"error": 2, "warning": 1}.get(finding.severity, 0) for finding in findings), default=0)
+
+
+def as_json(source: str, findings: list[Finding]) -> dict[str, Any]:
+    """The findings as plain data."""
+    return {"source": source, "exit_code": exit_code(findings), "findings": [asdict(finding) for finding in findings]}
+
+
+def render(source: str, findings: list[Finding]) -> RenderableType:
+    """The findings as a table to read."""
+    if not findings:
+        return Text(f"{source}: nothing found, ready to learn from", style="green")
+    table = Table("", "column", "row", "problem", "what to do", title=Text(source), title_justify="left", show_lines=True)
+    style = {"error": "bold red", "warning": "yellow", "note": "cyan"}
+    for finding in findings:
+        row = "" if finding.row is None else f"{finding.row:,}"
+        cells = (finding.column or "", row, finding.problem, finding.advice)
+        table.add_row(Text(finding.severity, style=style[finding.severity]), *map(Text, cells))
+    return table
+
+
+_Judgement = tuple[Severity, str | None, int | None, str, str]  # severity, column, row, problem, advice
+
+
+def _groups(log: Log, facts: Facts) -> list[tuple[Span, tuple[str, ...]]]:
+    groups = [(facts.observation, log.observation_names), (facts.action, log.action_names), (facts.reward, ("reward",))]
+    if facts.next_observation is not None:
+        groups.append((facts.next_observation, tuple(f"next {name}" for name in log.observation_names)))
+    return groups
+
+
+def _unreal(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    for span, names in _groups(log, facts):
+        for d in np.flatnonzero(span.unreal):
+            count = int(span.unreal[d])
+            yield (
+                "error",
+                names[d],
+                int(span.first_unreal[d]),
+                f"{count:,} value{'s are' if count > 1 else ' is'} NaN, infinite or empty",
+                "remove the affected episodes, or fill the gaps in a way that makes sense for this quantity",
+            )
+
+
+def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    span = facts.action
+    largest = np.maximum(np.abs(span.low), np.abs(span.high))
+    if facts.outside.count:
+        widest = int(np.argmax(np.where(np.isfinite(largest), largest, 0)))
+        yield (
+            "error",
+            log.action_names[widest],
+            facts.outside.first,
+            f"{facts.outside.count:,} rows have actions outside [-1, 1]; here {span.low[widest]:.4g} to {span.high[widest]:.4g}",
+            "import with --scale-actions: each action is mapped to [-1, 1] and the policy's are mapped back",
+        )
+    elif largest.max() < TINY_ACTIONS and not span.constant.all():
+        yield (
+            "warning",
+            log.action_names[int(np.argmax(largest))],
+            None,
+            f"no action leaves [-{largest.max():.2g}, {largest.max():.2g}], a sliver of [-1, 1]",
+            "if these are not yet scaled, import with --scale-actions; the policy would try actions far beyond the data",
+        )
+    if facts.whole_actions and span.low.min() >= 0 and not span.constant.all():
+        yield (
+            "warning",
+            log.action_names[0],
+            None,
+            "every action is a whole number from 0 up, as category codes are",
+            "only continuous actions can be learnt; a code's order and distance would be taken at face value",
+        )
+
+
+def _constant(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    for span, names, role in ((facts.observation, log.observation_names, "observation"), (facts.action, log.action_names, "action")):
+        for d in np.flatnonzero(span.constant & (span.unreal < span.rows)):
+            advice = (
+                "leave it out, or find out why it never moves" if role == "observation" else "leave it out: nothing can be learnt of it"
+            )
+            yield "warning", names[d], None, f"is always {span.low[d]:.6g}", advice
+    if facts.reward.constant[0] and facts.reward.unreal[0] < facts.reward.rows:
+        advice = "nothing tells good from bad; check the reward's column, or take more data"
+        yield "warning", "reward", None, f"is always {facts.reward.low[0]:.6g}", advice
+
+
+def _twin_columns(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    first: dict[int, str] = {}
+    spans = ((facts.observation, log.observation_names), (facts.action, log.action_names), (facts.reward, ("reward",)))
+    for span, names in spans:
+        for d in np.flatnonzero(~span.constant):
+            twin = first.setdefault(span.digest[d], names[d])
+            if twin != names[d]:
+                advice = "leave one of them out" if span is facts.observation else "a policy must not see this: name the columns anew"
+                yield "warning", names[d], None, f"holds the same values as '{twin}'", advice
+
+
+def _scales(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    span = facts.observation
+    moving = np.flatnonzero(~span.constant)
+    if len(moving) < 2:
+        return
+    width = (span.high - span.low)[moving]
+    small, large = moving[int(np.argmin(width))], moving[int(np.argmax(width))]
+    ratio = width.max() / width.min()
+    if ratio > SCALES:
+        yield (
+            "warning",
+            log.observation_names[small],
+            None,
+            f"spans {width.min():.3g} where '{log.observation_names[large]}' spans {width.max():.3g}, {ratio:.1g} times as much",
+            "bring both to similar units; a network hardly sees the smaller one",
+        )
+
+
+def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    for name, rows in zip(log.observation_names, facts.jumps, strict=True):
+        if rows.count:
+            yield (
+                "warning",
+                name,
+                rows.first,
+                f"jumps inside an episode, {rows.count:,} time{'s' if rows.count > 1 else ''}: far beyond its usual step",
+                "where an episode really ends there, mark it (truncated, or an episode id); else look for dropouts",
+            )
+    if facts.misaligned.count:
+        share = facts.misaligned.count / max(facts.inside, 1)
+        yield (
+            "error" if share >= MISALIGNED_ERROR else "warning",
+            "next_observation",
+            facts.misaligned.first,
+            f"is not the observation of the row below, in {facts.misaligned.count:,} rows inside episodes ({share:.0%})",
+            "leave the column out to have it derived; if rows are in no order, give each its own episode id",
+        )
+    variance = 2 * facts.observation.variance
+    moving = ~facts.observation.constant & (variance > 0)
+    if facts.inside >= 20 and moving.any() and log.next_observation is None:
+        ratio = facts.step_squares[moving] / facts.inside / variance[moving]
+        if ratio.min() > SHUFFLED:
+            advice = "sort the rows by episode and time; successors are taken from the row below"
+            yield "warning", None, None, "rows look shuffled: neighbours are no more alike than strangers", advice
+
+
+def _flags(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    terminals = int(np.count_nonzero(log.terminated))
+    if terminals == 0:
+        advice = "right for tasks that never end; if some states are final, name their flag with --terminated"
+        yield "note", "terminated", None, "no row is terminal, so values are carried on beyond every episode's end", advice
+    elif terminals == len(log) and len(log) > 1:
+        advice = "check the flag's column; with it only immediate rewards are learnt"
+        yield "warning", "terminated", 0, "every row is terminal", advice
+
+
+def _episodes(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    lengths, starts = facts.episode_lengths, facts.episode_starts
+    single = np.flatnonzero(lengths == 1)
+    if len(single):
+        share = len(single) / len(log)
+        fate = "they are dropped unless terminal" if log.next_observation is None else "they are kept"
+        yield (
+            "warning" if share > ONE_ROW_WARNING else "note",
+            None,
+            int(starts[single[0]]),
+            f"{len(single):,} of {len(lengths):,} episodes have one row; {fate}",
+            "check the episode's column and the flags, if this is not meant",
+        )
+    long = np.flatnonzero(lengths >= SHORTEST_TWIN)
+    _, first, inverse = np.unique(facts.episode_digests[long], return_index=True, return_inverse=True)
+    twins = long[first[inverse] != np.arange(len(long))]
+    if len(twins):
+        original = long[first[inverse[np.flatnonzero(long == twins[0])[0]]]]
+        yield (
+            "warning",
+            None,
+            int(starts[twins[0]]),
+            f"{len(twins):,} episodes repeat an earlier one, the first that of row {starts[original]:,}",
+            "remove the copies: they count twice, and coverage looks better than it is",
+        )

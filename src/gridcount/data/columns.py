@@ -1,0 +1,100 @@
+"""Which columns of a table play which role: names, globs and lists, with defaults for the names everyone uses."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+
+REQUIRED = ("observation", "action", "reward")
+
+DEFAULTS = {  # the first that matches a column of the table is taken
+    "observation": ("observation", "observations", "obs", "state", "observation_*", "observations_*", "obs_*", "state_*"),
+    "action": ("action", "actions", "act", "action_*", "actions_*", "act_*"),
+    "reward": ("reward", "rewards"),
+    "terminated": ("terminated", "terminal", "terminals", "termination", "terminations", "done", "dones"),
+    "truncated": ("truncated", "timeout", "timeouts", "truncation", "truncations"),
+    "episode": ("episode", "episode_id", "episodes"),
+    "next_observation": (
+        *("next_observation", "next_observations", "next_obs", "next_state"),
+        *("next_observation_*", "next_observations_*", "next_obs_*", "next_state_*"),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of a table by role: each a name, a glob ('temp_*') or a comma list of both ('temp_*,pressure')."""
+
+    observation: str | None = None  # what the policy sees; default: observation(s), obs, state, or obs_* and the like
+    action: str | None = None  # what it sets; default: action(s), act, or action_* and the like
+    reward: str | None = None  # one column; default: reward(s)
+    terminated: str | None = None  # 1 where an episode truly ended; default: terminated, terminal(s), done; else never
+    truncated: str | None = None  # 1 where an episode was cut off, as by a time limit; default: truncated, timeout(s); else never
+    episode: str | None = None  # a number or text that changes from episode to episode; default: episode, episode_id; else one episode
+    next_observation: str | None = None  # same columns as observation, one step later; default: next_obs* and the like; else derived
+
+
+def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, list[str]]:
+    """Column names of the table for each role that has any.
+
+    A glob leaves out columns that another role names outright, so `--observation '*' --action valve --reward yield` reads as it
+    sounds. A column named outright for two roles is refused: a policy that sees its own action learns nothing.
+    """
+    wanted = {field.name: getattr(columns, field.name) for field in fields(columns) if getattr(columns, field.name)}
+    named = {item: role for role, spec in wanted.items() for item in _items(spec) if item in names}
+    roles: dict[str, list[str]] = {}
+    for role, spec in wanted.items():
+        roles[role] = _matches(source, names, role, spec, named)
+    # defaults come second: what a person named for one role is not guessed for another
+    taken = {name for members in roles.values() for name in members}
+    for role, candidates in DEFAULTS.items():
+        if role not in roles:
+            free = [name for name in names if name not in taken]
+            found = next((hits for pattern in candidates if (hits := [name for name in free if fnmatchcase(name, pattern)])), [])
+            if found:
+                roles[role] = found
+                taken.update(found)
+    for role in ("reward", "terminated", "truncated", "episode"):
+        if len(roles.get(role, ())) > 1:
+            raise ValueError(f"{source}: the {role} must be one column, not {_listing(roles[role])}; name one with {_flag(role)} COLUMN")
+    for role in REQUIRED:
+        if role not in roles:
+            raise ValueError(f"{source}: no column for the {role}; it has {_listing(names)}. Name it with {_flag(role)} COLUMN")
+    owner: dict[str, str] = {}
+    for role, members in roles.items():
+        for name in members:
+            if owner.setdefault(name, role) != role:
+                raise ValueError(f"{source}: column '{name}' is both {owner[name]} and {role}; name it for one of them")
+    seen, later = len(roles["observation"]), len(roles.get("next_observation", roles["observation"]))
+    if seen != later:
+        raise ValueError(f"{source}: {seen} columns of observations but {later} of next observations; name the same ones for both")
+    return roles
+
+
+def _items(spec: str) -> list[str]:
+    return [item.strip() for item in spec.split(",") if item.strip()]
+
+
+def _matches(source: str, names: Sequence[str], role: str, spec: str, named: dict[str, str]) -> list[str]:
+    """The columns a spec means, in the order it gives them, those of a glob in the order of the table."""
+    members: list[str] = []
+    for item in [spec] if spec in names else _items(spec):  # a name may itself hold a comma
+        globbed = (name for name in names if fnmatchcase(name, item) and named.get(name, role) == role)
+        hits = [item] if item in names else list(globbed)
+        if not hits:
+            near = difflib.get_close_matches(item, names, n=1, cutoff=0.5)
+            hint = f"; did you mean '{near[0]}'?" if near else "."
+            raise ValueError(f"{source}: {_flag(role)} names '{item}', which no column matches{hint} It has {_listing(names)}")
+        members += [name for name in hits if name not in members]
+    if not members:
+        raise ValueError(f"{source}: {_flag(role)} '{spec}' names no column; it has {_listing(names)}")
+    return members
+
+
+def _flag(role: str) -> str:
+    return "--" + role.replace("_", "-")
+
+
+def _listing(names: Sequence[str], most: int = 20) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "") if names else "no columns"

@@ -1,0 +1,165 @@
+"""D4RL's published files by name: fetched once, resumed where they broke off, checked, and never half there under their final name."""
+
+import hashlib
+import os
+import urllib.error
+import urllib.request
+from functools import cache
+from http.client import HTTPException
+from importlib.resources import files
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+from gridcount.data.cache import alone, cache_directory
+from gridcount.data.catalogue import unknown
+
+HOST = "http://rail.eecs.berkeley.edu"
+TIMEOUT = 30.0  # seconds without a byte
+ATTEMPTS = 3  # connections per call; each resumes where the last broke off
+BLOCK = 1 << 18
+HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+class Published(NamedTuple):
+    """A file of D4RL's host."""
+
+    name: str
+    path: str  # below the host's datasets/offline_rl
+    bytes: int | None  # None where not published
+    sha256: str | None
+
+    @property
+    def url(self) -> str:
+        """Where it is; $GRIDCOUNT_D4RL_HOST replaces the host, for a mirror."""
+        return f"{os.environ.get('GRIDCOUNT_D4RL_HOST', HOST).rstrip('/')}/datasets/offline_rl/{self.path}"
+
+    @property
+    def target(self) -> Path:
+        """Where it is kept here."""
+        return cache_directory() / "datasets" / Path(self.path).name
+
+
+@cache
+def published() -> dict[str, Published]:
+    """Every named file, from the table beside this module."""
+    lines = files("gridcount.data").joinpath("d4rl_files.tsv").read_text().splitlines()[1:]
+    rows = (line.split("\t") for line in lines)
+    return {
+        name: Published(name, path, None if size == "-" else int(size), None if digest == "-" else digest)
+        for name, path, size, digest in rows
+    }
+
+
+def fetch(name: str, console: Console | None = None) -> Path:
+    """The local path of a D4RL file, downloaded if it is not there yet, whole and with the published checksum."""
+    if name not in published():
+        raise unknown("D4RL dataset", name, list(published()))
+    file, console = published()[name], console or Console(stderr=True)
+    if not file.target.is_file():
+        file.target.parent.mkdir(parents=True, exist_ok=True)
+        with alone(file.target):
+            if not file.target.is_file():  # else another process brought it while this one waited
+                _download(file, console)
+    _verify(file)
+    return file.target
+
+
+def _download(file: Published, console: Console) -> None:
+    partial = file.target.with_name(file.target.name + ".partial")
+    size = f"{file.bytes / 2**20:,.0f} MiB" if file.bytes else "size not published"
+    console.print(
+        f"{file.name} is not here yet. Downloading {file.url} ({size}) to {file.target}", highlight=False, markup=False, soft_wrap=True
+    )
+    _receive_all(file, partial, console)
+    found = _sha256(partial)
+    if file.sha256 is not None and found != file.sha256:
+        partial.unlink()
+        raise ValueError(
+            f"{file.url}: what arrived has sha256 {found}, published is {file.sha256}; it was removed. Try again, or get the file elsewhere"
+            f" and put it at {file.target}"
+        )
+    with partial.open("rb") as content:
+        starts_well = content.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
+    if file.sha256 is None and not starts_well:  # no checksum is published, but a host's error page is told from a dataset
+        partial.unlink()
+        raise ValueError(
+            f"{file.url}: what arrived is not an HDF5 file; it was removed. Get the file elsewhere and put it at {file.target}"
+        )
+    _marker(file).write_text(_fingerprint(partial, found))
+    os.replace(partial, file.target)
+
+
+def _receive_all(file: Published, partial: Path, console: Console) -> None:
+    """Make the partial file whole, in several attempts where it must be, or say where to put the file by hand."""
+    problem = ""
+    for _ in range(ATTEMPTS):
+        try:
+            if file.bytes is None or not partial.exists() or partial.stat().st_size != file.bytes:
+                _receive(file, partial, console)
+            return
+        except urllib.error.HTTPError as error:
+            problem = f"the host answered {error.code} {error.reason}"
+            error.close()
+            if error.code == 416:  # what is here is not the beginning of what is there: start again
+                partial.unlink(missing_ok=True)
+            elif error.code < 500:
+                break
+        except (OSError, HTTPException) as error:
+            problem = str(getattr(error, "reason", None) or error or type(error).__name__)
+    kept = f" {partial.stat().st_size:,} bytes are kept and the next try goes on from there." if partial.exists() else ""
+    raise FileNotFoundError(
+        f"{file.name}: could not download {file.url} ({problem}).{kept} Without a network, put the file by hand at {file.target}"
+        + (f" (sha256 {file.sha256})" if file.sha256 else "")
+    )
+
+
+def _receive(file: Published, partial: Path, console: Console) -> None:
+    """Append what is missing to the partial file, or fill it from the start where the host cannot resume."""
+    have = partial.stat().st_size if partial.exists() else 0
+    request = urllib.request.Request(file.url, headers={"Range": f"bytes={have}-"} if have else {})
+    with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+        resumed = have > 0 and response.status == 206 and str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
+        have = have if resumed else 0
+        coming = response.headers.get("Content-Length")
+        total = have + int(coming) if coming is not None else file.bytes
+        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        with partial.open("ab" if resumed else "wb") as sink, Progress(*columns, console=console, transient=True) as progress:
+            task = progress.add_task(file.name, total=total, completed=have)
+            while block := response.read(BLOCK):
+                sink.write(block)
+                progress.advance(task, len(block))
+            sink.flush()
+            os.fsync(sink.fileno())
+    arrived = partial.stat().st_size
+    if total is not None and arrived < total:
+        raise ConnectionError(f"the connection ended after {arrived:,} of {total:,} bytes")
+
+
+def _verify(file: Published) -> None:
+    """Hash a file that was put here by hand, once; a note beside it remembers which bytes were hashed."""
+    if file.sha256 is None or (_marker(file).is_file() and _marker(file).read_text() == _fingerprint(file.target, file.sha256)):
+        return
+    found = _sha256(file.target)
+    if found != file.sha256:
+        raise ValueError(
+            f"{file.target}: its sha256 is {found}, published for {file.name} is {file.sha256}; remove it to download it again, or give its"
+            " path instead of the name to use it as it is"
+        )
+    _marker(file).write_text(_fingerprint(file.target, found))
+
+
+def _marker(file: Published) -> Path:
+    return file.target.with_name(file.target.name + ".checked")
+
+
+def _fingerprint(path: Path, digest: str) -> str:
+    facts = path.stat()
+    return f"{digest} {facts.st_size} {facts.st_mtime_ns}\n"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

@@ -1,0 +1,194 @@
+"""Minari's folders, HDF5 and Arrow, read without the `minari` package."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcount.data.d4rl import read_dataset
+from gridcount.data.log import Log, flags, matrix, rewards
+
+PREFIX = "minari:"
+
+
+class _Episode(NamedTuple):
+    observations: NDArray[Any]  # [steps + 1, dims]: Minari keeps the last state too
+    actions: NDArray[Any]
+    rewards: NDArray[Any]
+    terminations: NDArray[Any]
+    truncations: NDArray[Any]
+
+
+def minari_root() -> Path:
+    """Where the `minari` command keeps datasets: $MINARI_DATASETS_PATH, or ~/.minari/datasets."""
+    return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets").expanduser()
+
+
+def find_minari(dataset_id: str) -> Path | None:
+    """The folder of a dataset in the local Minari root, or None."""
+    folder = minari_root() / dataset_id
+    return folder if is_minari(folder) else None
+
+
+def is_minari(folder: Path) -> bool:
+    """True where a folder, or its `data` subfolder, is laid out as Minari does."""
+    data = _data_folder(folder)
+    return (data / "main_data.hdf5").is_file() or ((data / "metadata.json").is_file() and any(data.glob("*/*.arrow")))
+
+
+def read_minari_log(dataset: str | Path) -> Log:
+    """The log in a Minari folder, or of an id such as `minari:D4RL/pen/human-v2` that was downloaded with Minari's own command."""
+    text = str(dataset)
+    if text.startswith(PREFIX):
+        dataset_id = text.removeprefix(PREFIX)
+        found = find_minari(dataset_id)
+        if found is None:
+            raise FileNotFoundError(
+                f"{minari_root() / dataset_id}: there is no such Minari dataset here. Get it with: pip install 'gridcount[minari]' &&"
+                f" minari download {dataset_id}"
+            )
+        dataset = found
+    folder = _data_folder(Path(dataset))
+    if not is_minari(folder):
+        raise FileNotFoundError(f"{folder}: not a Minari dataset; expected main_data.hdf5, or metadata.json and Arrow files, in it")
+    metadata = _metadata(folder)
+    key, notes = _observation_key(folder, _space(metadata, "observation_space"))
+    action_space = _space(metadata, "action_space")
+    if action_space.get("type", "Box") != "Box":
+        raise ValueError(f"{folder}: actions are of type {action_space['type']}; only a Box of continuous actions can be learnt from")
+    hdf5 = folder / "main_data.hdf5"
+    episodes = list(_hdf5_episodes(hdf5, key) if hdf5.is_file() else _arrow_episodes(folder, key))
+    if not episodes:
+        raise ValueError(f"{folder}: holds no episode with a step; get the dataset again")
+    return _join(folder, episodes, action_space, notes)
+
+
+def _join(folder: Path, episodes: list[_Episode], action_space: dict[str, Any], notes: tuple[str, ...]) -> Log:
+    source = str(folder)
+    for i, episode in enumerate(episodes):
+        steps = len(episode.rewards)
+        lengths = [len(column) for column in episode]
+        if lengths != [steps + 1, steps, steps, steps, steps]:
+            raise ValueError(
+                f"{source}: episode {i} has {lengths[0]} observations for {steps} rewards and {lengths[1]} actions;"
+                " Minari keeps one observation more than steps, so get the dataset again"
+            )
+    if len({episode.observations.shape[1:] for episode in episodes}) > 1 or len({episode.actions.shape[1:] for episode in episodes}) > 1:
+        raise ValueError(f"{source}: episodes differ in the dimensions of their observations or actions; get the dataset again")
+    joined = {field: np.concatenate([getattr(episode, field) for episode in episodes]) for field in _Episode._fields[1:]}
+    last = np.zeros(len(joined["rewards"]), dtype=bool)
+    last[np.cumsum([len(episode.rewards) for episode in episodes]) - 1] = True
+    bounds = [np.asarray(action_space[end], np.float32).reshape(-1) if end in action_space else None for end in ("low", "high")]
+    return Log(
+        source=source,
+        observation=matrix(source, "observations", np.concatenate([episode.observations[:-1] for episode in episodes])),
+        action=matrix(source, "actions", joined["actions"]),
+        reward=rewards(source, "rewards", joined["rewards"]),
+        terminated=flags(source, "terminations", joined["terminations"]),
+        truncated=flags(source, "truncations", joined["truncations"]) | last,
+        next_observation=matrix(source, "observations", np.concatenate([episode.observations[1:] for episode in episodes])),
+        action_low=bounds[0],
+        action_high=bounds[1],
+        notes=(*notes, "Minari's sets were collected anew: their scores do not compare with D4RL's tables"),
+    )
+
+
+def _hdf5_episodes(path: Path, key: str | None) -> Iterator[_Episode]:
+    try:
+        with h5py.File(path, "r") as file:
+            for name in sorted((name for name in map(str, file) if name.startswith("episode_")), key=_number):
+                group = file[name]
+                observations = group["observations"] if key is None else group["observations"][key]
+                columns = [observations, *(group[column] for column in _Episode._fields[1:])]
+                for column, field in zip(columns, _Episode._fields, strict=True):
+                    if not isinstance(column, h5py.Dataset):
+                        raise ValueError(f"{path}: '{name}/{field}' is a group, not one array; only flat arrays can be learnt from")
+                steps = len(columns[2])
+                if steps:
+                    rows = (steps + 1, steps, steps, steps, steps)  # Minari keeps the last state too
+                    named = zip(_Episode._fields, columns, rows, strict=True)
+                    yield _Episode(
+                        *(read_dataset(str(path), f"{name}/{field}", column, count, "its episode") for field, column, count in named)
+                    )
+    except (OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:
+        raise ValueError(f"{path}: truncated or damaged Minari file ({error}); get the dataset again") from error
+
+
+def _arrow_episodes(folder: Path, key: str | None) -> Iterator[_Episode]:
+    try:
+        import pyarrow as arrow
+    except ImportError as error:
+        raise ValueError(
+            f"{folder}: Minari's Arrow layout needs pyarrow ({error}). Install it with: pip install 'gridcount[tables]'"
+        ) from error
+    from gridcount.data.tables import from_arrow
+
+    for path in sorted(folder.glob("*/*.arrow"), key=lambda path: (_number(path.parent.name), path.name)):
+        try:
+            with arrow.memory_map(str(path)) as file:
+                table = arrow.ipc.open_file(file).read_all()
+            table.validate(full=True)
+            observations = table.column("observations")
+            if key is not None:
+                observations = arrow.chunked_array([observations.combine_chunks().field(key)])
+            states = from_arrow(str(path), "observations", observations)
+            arrays = [from_arrow(str(path), field, table.column(field)) for field in _Episode._fields[1:]]
+        except (arrow.ArrowException, OSError, KeyError, MemoryError) as error:
+            raise ValueError(f"{path}: truncated or damaged Minari file ({error}); get the dataset again") from error
+        if len(table) > 1:  # actions, rewards and flags are padded by one row to the length of the observations
+            yield _Episode(states, *(array[:-1] for array in arrays))
+
+
+def _data_folder(folder: Path) -> Path:
+    return folder / "data" if (folder / "data").is_dir() else folder
+
+
+def _metadata(folder: Path) -> dict[str, Any]:
+    try:
+        if (folder / "metadata.json").is_file():
+            metadata = json.loads((folder / "metadata.json").read_text())
+        else:
+            with h5py.File(folder / "main_data.hdf5", "r") as file:  # before version 0.5 Minari kept it there
+                metadata = dict(file.attrs)
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{folder}: its metadata cannot be read ({error}); get the dataset again") from error
+    if not isinstance(metadata, dict):
+        raise ValueError(f"{folder / 'metadata.json'}: expected a JSON object; get the dataset again")
+    return metadata
+
+
+def _space(metadata: dict[str, Any], key: str) -> dict[str, Any]:
+    """A space's description; Minari stores JSON inside JSON."""
+    space = metadata.get(key, {})
+    try:
+        space = json.loads(space) if isinstance(space, str | bytes) else space
+    except ValueError:
+        space = {}
+    return space if isinstance(space, dict) else {}
+
+
+def _observation_key(folder: Path, space: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
+    """Which part of the observations to read: all of a Box, or the 'observation' of a Dict."""
+    kind = space.get("type", "Box")
+    if kind == "Box" and len(space.get("shape", [0])) == 1:
+        return None, ()
+    if kind == "Box":
+        raise ValueError(f"{folder}: observations have shape {space['shape']}, such as images; only flat vectors can be learnt from")
+    parts = space.get("subspaces", space.get("spaces", {})) if kind == "Dict" else {}
+    if "observation" in parts:
+        rest = sorted(set(parts) - {"observation"})
+        return "observation", (f"observations are a Dict: 'observation' is taken, {', '.join(rest) or 'nothing'} left out",)
+    raise ValueError(
+        f"{folder}: observations are of type {kind}{f' with {sorted(parts)}' if parts else ''}; only flat numbers can be learnt from,"
+        " so write them to a table and bring that with: gridcount data import FILE --name NAME"
+    )
+
+
+def _number(name: str) -> int:
+    digits = "".join(filter(str.isdigit, name))
+    return int(digits) if digits else -1

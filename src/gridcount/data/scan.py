@@ -1,0 +1,218 @@
+"""One pass over a log, chunk by chunk: every figure the checks judge, in memory that does not grow with the data."""
+
+import zlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcount.data.log import Log
+from gridcount.data.transitions import Bool, Float32, chunks
+
+SAMPLE_BLOCKS, SAMPLE_ROWS = 32, 1024  # contiguous blocks spread over the log, from which typical steps and ranges are taken
+JUMP_TIMES = 20.0  # a jump is this many times the step that 99 % of the rows stay below,
+JUMP_SHARE = 0.25  # and this share of the range that 99 % of the values lie in
+ALIGNED = 1e-3  # share of that range by which a next observation may differ from the row below
+
+
+@dataclass
+class Span:
+    """Figures of one group of columns; NaN and infinity are counted and otherwise left out."""
+
+    dims: int
+    rows: int = 0
+    unreal: NDArray[np.int64] = field(init=False)  # how many values are NaN or infinite
+    first_unreal: NDArray[np.int64] = field(init=False)  # row of the first, or -1
+    low: NDArray[np.float64] = field(init=False)
+    high: NDArray[np.float64] = field(init=False)
+    total: NDArray[np.float64] = field(init=False)
+    squares: NDArray[np.float64] = field(init=False)
+    digest: list[int] = field(init=False)  # equal for columns that hold the same bytes
+
+    def __post_init__(self) -> None:
+        """Start from nothing seen."""
+        self.unreal, self.first_unreal = np.zeros(self.dims, np.int64), np.full(self.dims, -1)
+        self.low, self.high = np.full(self.dims, np.inf), np.full(self.dims, -np.inf)
+        self.total, self.squares = np.zeros(self.dims), np.zeros(self.dims)
+        self.digest = [0] * self.dims
+
+    def add(self, values: Float32) -> None:
+        """Take in the next rows, [rows, dims]."""
+        columns = np.ascontiguousarray(values.T)
+        for d, column in enumerate(columns):
+            self.digest[d] = zlib.crc32(column.tobytes(), self.digest[d])
+        total = columns.sum(axis=1, dtype=np.float64)
+        if not np.isfinite(total).all():
+            real = np.isfinite(columns)
+            for d in map(int, np.flatnonzero(~real.all(axis=1))):
+                self.unreal[d] += int((~real[d]).sum())
+                if self.first_unreal[d] < 0:
+                    self.first_unreal[d] = self.rows + int(np.argmin(real[d]))
+            low, high = np.where(real, columns, np.inf).min(axis=1), np.where(real, columns, -np.inf).max(axis=1)
+            columns = np.where(real, columns, np.float32(0))
+            total = columns.sum(axis=1, dtype=np.float64)
+        else:
+            low, high = columns.min(axis=1), columns.max(axis=1)
+        self.low, self.high = np.minimum(self.low, low), np.maximum(self.high, high)
+        self.total += total
+        self.squares += np.einsum("ij,ij->i", columns, columns, dtype=np.float64)
+        self.rows += len(values)
+
+    @property
+    def constant(self) -> Bool:
+        """[dims] True where every real value is the same."""
+        return self.low >= self.high
+
+    @property
+    def variance(self) -> NDArray[np.float64]:
+        """[dims] of the real values."""
+        real = np.maximum(self.rows - self.unreal, 1)
+        variance: NDArray[np.float64] = np.maximum(self.squares / real - np.square(self.total / real), 0)
+        return variance
+
+
+@dataclass
+class Rows:
+    """Rows that share a trait: how many, and the first of them."""
+
+    count: int = 0
+    first: int = -1
+
+    def add(self, mask: Bool, start: int) -> None:
+        """Take in a chunk that begins at row `start`."""
+        hits = int(np.count_nonzero(mask))
+        if hits and not self.count:
+            self.first = start + int(np.argmax(mask))
+        self.count += hits
+
+
+@dataclass
+class Facts:
+    """What one pass found."""
+
+    observation: Span
+    action: Span
+    reward: Span
+    next_observation: Span | None
+    jumps: list[Rows]  # per observation dimension
+    misaligned: Rows
+    outside: Rows  # actions beyond [-1, 1]
+    whole_actions: bool  # every action is a whole number
+    inside: int  # rows that are not the last of their episode
+    step_squares: NDArray[np.float64]  # per observation dimension, over rows inside episodes
+    episode_starts: NDArray[np.int64]
+    episode_lengths: NDArray[np.int64]
+    episode_digests: NDArray[np.uint64]
+
+
+def scan(log: Log, slack: float) -> Facts:
+    """Look at every row once. `slack` is how far beyond [-1, 1] an action may lie."""
+    dims, rows = log.observation.shape[1], len(log)
+    end = log.end
+    ends = np.flatnonzero(end)
+    starts = np.append(0, ends[:-1] + 1)
+    jump, aligned = _thresholds(log, end)
+    digester = _Digester(dims + log.action.shape[1] + 1)
+    digests = np.zeros(len(starts), np.uint64)
+    facts = Facts(
+        observation=Span(dims),
+        action=Span(log.action.shape[1]),
+        reward=Span(1),
+        next_observation=None if log.next_observation is None else Span(dims),
+        jumps=[Rows() for _ in range(dims)],
+        misaligned=Rows(),
+        outside=Rows(),
+        whole_actions=True,
+        inside=rows - len(ends),
+        step_squares=np.zeros(dims),
+        episode_starts=starts,
+        episode_lengths=ends + 1 - starts,
+        episode_digests=digests,
+    )
+    for part in chunks(rows):
+        observation, action, reward = (np.asarray(column[part]) for column in (log.observation, log.action, log.reward))
+        facts.observation.add(observation)
+        facts.action.add(action)
+        facts.reward.add(reward[:, None])
+        with np.errstate(invalid="ignore", over="ignore"):  # NaN is reported by the spans; here it compares as False
+            facts.outside.add(np.abs(action).max(axis=1, initial=0) > 1 + slack, part.start)
+            facts.whole_actions = facts.whole_actions and bool((action == np.rint(action)).all())
+            _steps(log, facts, part, observation, end, jump, aligned)
+        episode = np.searchsorted(ends, np.arange(part.start, part.stop))
+        place = np.arange(part.start, part.stop) - starts[episode]
+        np.add.at(digests, *digester.rows(np.column_stack([observation, action, reward]), place, episode))
+    return facts
+
+
+def _steps(
+    log: Log, facts: Facts, part: slice, observation: Float32, end: Bool, jump: NDArray[np.float64], aligned: NDArray[np.float64]
+) -> None:
+    below = np.asarray(log.observation[part.start + 1 : part.stop + 1])  # one row short in the last chunk
+    inside = ~end[part]
+    inside_below = inside[: len(below)]
+    if log.next_observation is None or facts.next_observation is None:
+        step = np.abs(below - observation[: len(below)]) * inside_below[:, None]
+    else:
+        after = np.asarray(log.next_observation[part])
+        facts.next_observation.add(after)
+        off = (np.abs(after[: len(below)] - below) > aligned).any(axis=1) & inside_below
+        facts.misaligned.add(off, part.start)
+        step = np.abs(after - observation) * inside[:, None]
+    facts.step_squares += np.nan_to_num(np.einsum("ij,ij->j", step, step, dtype=np.float64), posinf=0.0)
+    beyond = step > jump
+    for d in map(int, np.flatnonzero(beyond.any(axis=0))):
+        facts.jumps[d].add(beyond[:, d], part.start)
+
+
+def _thresholds(log: Log, end: Bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """What counts as a jump, and as a misaligned next observation, in each dimension, from what is typical of this log."""
+    rows = len(log)
+    block = min(rows, SAMPLE_ROWS)
+    firsts = np.unique(np.linspace(0, rows - block, SAMPLE_BLOCKS if rows > block else 1).astype(int))
+    values = np.concatenate([log.observation[first : first + block] for first in firsts]).astype(np.float64)
+    with np.errstate(invalid="ignore"):
+        steps = [_real(np.abs(np.diff(log.observation[first : first + block].astype(np.float64), axis=0))) for first in firsts]
+    step = np.concatenate([step[~end[first : first + block - 1]] for first, step in zip(firsts, steps, strict=True)])
+    values = _real(values)
+    spread = _quantile(values, 0.995) - _quantile(values, 0.005)
+    typical = _quantile(step, 0.99)
+    # A dimension that mostly stands still, such as a switch or a nail, has no typical step: when it moves, that is no jump.
+    gradual = (_quantile(step, 0.5) > 0.01 * typical) & (typical > 1e-6 * spread)
+    jump = np.where(gradual, np.maximum(JUMP_TIMES * typical, JUMP_SHARE * spread), np.inf)
+    magnitude = _quantile(np.abs(values), 0.995)
+    return jump, ALIGNED * spread + 1e-6 * magnitude + 1e-9
+
+
+def _real(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.where(np.isfinite(values), values, np.nan)
+
+
+def _quantile(values: NDArray[np.float64], share: float) -> NDArray[np.float64]:
+    """Per dimension, NaN left out; a dimension without a number gives 0."""
+    result = np.zeros(values.shape[1])
+    for d, column in enumerate(values.T):
+        real = column[~np.isnan(column)]
+        if len(real):
+            result[d] = np.quantile(real, share)
+    return result
+
+
+class _Digester:
+    """A 64-bit digest per episode that depends on every value and its place, added up row by row."""
+
+    def __init__(self, dims: int) -> None:
+        odd = np.random.default_rng(0).integers(1, 2**63, size=dims, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+        self.factors = odd
+
+    def rows(self, values: Float32, place: NDArray[Any], episode: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.uint64]]:
+        """Episodes present in a chunk and what the chunk adds to the digest of each."""
+        words = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
+        digest = np.zeros(len(words), np.uint64)
+        for d, factor in enumerate(self.factors):
+            digest += words[:, d] * factor
+        digest += place.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+        digest = (digest ^ (digest >> np.uint64(31))) * np.uint64(0xBF58476D1CE4E5B9)
+        digest ^= digest >> np.uint64(29)
+        firsts = np.flatnonzero(np.append(True, episode[1:] != episode[:-1]))
+        return episode[firsts], np.add.reduceat(digest, firsts)

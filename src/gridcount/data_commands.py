@@ -1,0 +1,160 @@
+"""`gridcount data make`, `import`, `check` and `info`: flags in, one call, a table or a picture out. Each returns the exit code."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from gridcount.data import check as checks
+from gridcount.data import describe as descriptions
+from gridcount.data.catalogue import MAZE_NAMES, unknown
+from gridcount.data.check import check
+from gridcount.data.columns import Columns
+from gridcount.data.describe import describe
+from gridcount.data.load import Source, free_name, load, read_log, store
+from gridcount.data.local import imported_directory
+from gridcount.data.maze2d import make
+from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
+
+Mapping = Annotated[Columns, tyro.conf.arg(name="")]  # its fields become flags of their own: --observation, --action, ...
+
+
+USAGE = """\
+  gridcount data make DATASET              generate a Maze2D dataset
+  gridcount data import FILE --name NAME   store a log of your own once; NAME then works as a dataset
+  gridcount data check DATASET|FILE        find everything wrong with it
+  gridcount data info DATASET|FILE         tell what is in it, and what hyper-parameters it suggests
+"""
+
+
+@dataclass(frozen=True)
+class Make:
+    """Generate a Maze2D dataset with D4RL's recipe."""
+
+    dataset: tyro.conf.Positional[str]  # a Maze2D name such as maze2d-large-v1
+    transitions: int = 1_000_000  # rows
+    seed: int = 0  # the same seed gives the same file
+    directory: Path | None = None  # where to put it; by default the cache
+
+
+@dataclass(frozen=True)
+class Import:
+    """Store a log once in the fast local layout; its name then works wherever a dataset's does."""
+
+    file: tyro.conf.Positional[str]  # .csv, .parquet, .npz, .hdf5 or a Minari folder
+    name: str  # what to call it: letters, digits, '-' and '_'
+    columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
+    scale_actions: bool = False  # map each action dimension to [-1, 1] and remember its units
+    replace: bool = False  # overwrite an imported dataset of this name
+
+
+@dataclass(frozen=True)
+class Check:
+    """Look for everything wrong with a dataset. Exits with 0 if there are at most notes, 1 with warnings, 2 with errors."""
+
+    data: tyro.conf.Positional[str]  # a dataset's name, a file or a folder
+    columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
+    json: bool = False  # print the findings for a machine
+
+
+@dataclass(frozen=True)
+class Info:
+    """Describe a dataset: size, episodes, ranges, coverage of the grid, suggested hyper-parameters."""
+
+    data: tyro.conf.Positional[str]  # a dataset's name, a file or a folder
+    columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
+    scale_actions: bool = False  # map each action dimension to [-1, 1] first
+    source: Source = "auto"  # for Maze2D names: D4RL's file or one generated here
+    bins: int | None = None  # partitions per dimension of the coverage's grid; default: the suggested number
+    plot: bool = False  # write pictures
+    out: Path | None = None  # folder for the pictures; by default one named after the dataset
+    json: bool = False  # print the description for a machine
+
+
+def data(words: list[str]) -> int:
+    """The `gridcount data` commands."""
+    commands: dict[str, tuple[type[Any], Callable[[Any], int]]] = {
+        "make": (Make, make_command),
+        "import": (Import, import_command),
+        "check": (Check, check_command),
+        "info": (Info, info_command),
+    }
+    if not words or words[0] in ("-h", "--help"):
+        print(USAGE)
+        return 0
+    if words[0] not in commands:
+        raise unknown("data command", words[0], tuple(commands))
+    kind, command = commands[words[0]]
+    refuse_unknown_flags(words[1:], kind)
+    return command(tyro.cli(kind, args=words[1:], prog=f"gridcount data {words[0]}"))
+
+
+def make_command(options: Make) -> int:
+    """Generate a maze's data, or find it already made."""
+    if options.dataset not in MAZE_NAMES:
+        raise unknown("maze", options.dataset, MAZE_NAMES)
+    console = make_console()
+    path = with_bar(
+        console, options.dataset, lambda progress: make(options.dataset, options.transitions, options.seed, options.directory, progress)
+    )
+    console.print(str(path), soft_wrap=True)
+    return 0
+
+
+def import_command(options: Import, console: Console | None = None) -> int:
+    """Import a log, showing what the check has to say about it; errors stop it."""
+    console = console or Console()
+    free_name(options.name, options.replace)
+    log = read_log(options.file, options.columns)
+    findings = check(log, scale_actions=options.scale_actions)
+    if findings:
+        console.print(checks.render(options.file, findings))
+    if checks.exit_code(findings) == 2:
+        console.print("Not imported: repair the errors first.", style="bold red")
+        return 2
+    data = store(log, options.name, scale_actions=options.scale_actions, replace=options.replace)
+    console.print(
+        f"Imported {len(data):,} transitions in {len(data.episode_lengths):,} episodes as '{options.name}'"
+        f" ({imported_directory() / options.name})",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+    )
+    return 0
+
+
+def check_command(options: Check, console: Console | None = None) -> int:
+    """Print every finding and return 0, 1 or 2."""
+    console = console or Console()
+    findings = check(options.data, options.columns)
+    if options.json:
+        print(json.dumps(checks.as_json(options.data, findings)), file=console.file)
+    else:
+        console.print(checks.render(options.data, findings))
+    return checks.exit_code(findings)
+
+
+def info_command(options: Info, console: Console | None = None) -> int:
+    """Print the description, and write pictures where asked."""
+    console = console or Console()
+    data = with_bar(
+        console,
+        options.data,
+        lambda progress: load(options.data, options.columns, source=options.source, scale_actions=options.scale_actions, progress=progress),
+    )
+    description = describe(data, options.bins)
+    if options.json:
+        print(json.dumps(description.as_json()), file=console.file)
+    else:
+        console.print(descriptions.render(description))
+    if options.plot:
+        from gridcount.report.dataset import plot_description  # only then is matplotlib needed
+
+        for path in plot_description(data, options.out or Path(f"{Path(options.data).stem}-pictures"), description):
+            if not options.json:
+                console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
+    return 0

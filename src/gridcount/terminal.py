@@ -1,0 +1,60 @@
+"""What commands share towards the terminal: a console, a progress bar, and answers to misspelt flags."""
+
+import time
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from typing import Any, TypeVar, get_args
+
+import tyro
+from rich.console import Console
+from rich.progress import Progress
+
+from gridcount.data.catalogue import unknown
+
+Result = TypeVar("Result")
+
+POSITIONAL = tyro.conf.Positional[int].__metadata__[0]  # type: ignore[attr-defined]
+
+
+def make_console() -> Console:
+    """A console that prints text as it is: names and paths may look like markup."""
+    return Console(markup=False, highlight=False)
+
+
+def with_bar(console: Console, name: str, work: Callable[[Callable[[int, int], None]], Result]) -> Result:
+    """Do some work on a dataset with a progress bar that appears only if the work reports progress."""
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task: list[Any] = []
+        started = time.monotonic()
+
+        def progress(done: int, total: int) -> None:
+            if not task:
+                console.print(f"generating {total:,} transitions of {name} (once; kept for next time)", soft_wrap=True)
+                task.append(bar.add_task("generating", total=total))
+            bar.update(task[0], completed=done)
+
+        result = work(progress)
+    if task:
+        console.print(f"generated in {time.monotonic() - started:.0f} s")
+    return result
+
+
+def refuse_unknown_flags(words: list[str], *kinds: type[Any]) -> None:
+    """An unknown flag is answered with the flags there are; tyro would only suggest a near one."""
+    known = {"--help"} | {flag for kind in kinds for flag in _flags(kind)}
+    for word in words:
+        if word.startswith("--") and (name := word.split("=")[0].replace("_", "-")) not in known:
+            raise unknown("flag", name, tuple(known))
+
+
+def _flags(kind: type[Any]) -> set[str]:
+    """The flags tyro makes of a dataclass: not its positional arguments, but the fields of what it contains."""
+    flags: set[str] = set()
+    for field in fields(kind):
+        inner, *markers = get_args(field.type) or (field.type,)
+        name = field.name.replace("_", "-")
+        if isinstance(inner, type) and is_dataclass(inner):
+            flags |= _flags(inner)
+        elif POSITIONAL not in markers:
+            flags |= {f"--{name}", f"--no-{name}"} if field.type is bool else {f"--{name}"}
+    return flags

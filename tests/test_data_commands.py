@@ -1,0 +1,99 @@
+"""The three commands, through the flags that a person types."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tyro
+from log_files import EXCERPTS, smooth, write_csv
+from rich.console import Console
+
+from gridcount.data.load import load
+from gridcount.data_commands import Check, Import, Info, check_command, import_command, info_command
+
+MAPPING = ["--observation", "temp_*", "--action", "valve", "--reward", "r", "--terminated", "done", "--episode", "batch_id"]
+
+
+@pytest.fixture
+def csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A plant's log: three temperatures, a valve from 0 to 100, batches."""
+    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
+    columns = smooth(400)
+    table = {f"temp_{d}": columns["observations"][:, d] for d in range(3)} | {"valve": 50 + 50 * columns["actions"][:, 0]}
+    table |= {
+        "r": columns["rewards"],
+        "done": columns["terminals"],
+        "batch_id": np.repeat(np.arange(4), 100),
+        "operator": np.repeat("ann", 400),
+    }
+    return write_csv(tmp_path / "plant.csv", table)
+
+
+def test_brackets_in_names_are_not_taken_for_markup(csv: Path, tmp_path: Path) -> None:
+    odd = csv.rename(tmp_path / "[red]plant[1].csv")
+    for console in (wide(), Console(width=300, record=True, markup=False)):
+        check_command(tyro.cli(Check, args=[str(odd), *MAPPING]), console)
+        info_command(tyro.cli(Info, args=[str(odd), "--scale-actions", *MAPPING]), console)
+        text = said(console)
+        assert text.count(str(odd)) == 2
+        assert "[cyan]" not in text
+
+
+def said(console: Console) -> str:
+    return console.export_text()
+
+
+def wide() -> Console:
+    return Console(width=300, record=True)
+
+
+def test_a_log_is_checked_imported_and_described(csv: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    console = wide()
+    assert check_command(tyro.cli(Check, args=[str(csv), *MAPPING]), console) == 2
+    assert "actions outside [-1, 1]" in said(console)
+    assert "--scale-actions" in capsys.readouterr().out
+
+    console = wide()
+    assert import_command(tyro.cli(Import, args=[str(csv), "--name", "plant", *MAPPING]), console) == 2
+    assert "Not imported" in said(console)
+    console = wide()
+    assert import_command(tyro.cli(Import, args=[str(csv), "--name", "plant", "--scale-actions", *MAPPING]), console) == 0
+    assert "Imported 397 transitions in 4 episodes as 'plant'" in said(console)
+
+    data = load("plant")
+    assert (data.observation_dim, data.action_dim, len(data)) == (3, 1, 397)
+    assert 0 <= data.action_low[0] < data.action_high[0] <= 100
+    assert check_command(tyro.cli(Check, args=["plant"]), wide()) == 0
+    console = wide()
+    assert info_command(tyro.cli(Info, args=["plant", "--bins", "5"]), console) == 0
+    text = said(console)
+    assert "grid of 5 bins" in text
+    assert "temp_2" in text  # the plant's own names survive the import
+
+
+def test_machines_get_json(csv: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert check_command(tyro.cli(Check, args=[str(csv), "--json", *MAPPING])) == 2
+    findings = json.loads(capsys.readouterr().out)
+    assert findings["findings"][0]["column"] == "valve"
+    assert info_command(tyro.cli(Info, args=[str(EXCERPTS / "hopper_random-v1.hdf5"), "--json"])) == 0
+    assert json.loads(capsys.readouterr().out)["transitions"] == 50
+
+
+def test_pictures_are_written_where_asked(csv: Path, tmp_path: Path) -> None:
+    arguments = [str(EXCERPTS / "hopper_random-v1.hdf5"), "--plot", "--out", str(tmp_path / "pictures")]
+    console = wide()
+    assert info_command(tyro.cli(Info, args=arguments), console) == 0
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == ["coverage.png", "dimensions.png", "episodes.png"]
+    assert "wrote" in said(console)
+
+
+@pytest.mark.parametrize("command", [Import, Check, Info])
+def test_help_explains_every_flag(command: type, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        tyro.cli(command, args=["--help"])
+    text = capsys.readouterr().out
+    for flag in ("--observation", "--next-observation", "--episode"):
+        assert flag in text
+    assert "columns." not in text
+    assert "truly ended" in text
