@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+TALL = 512  # rows from which on a CPU multiplies and sums faster with features first (measured; below it is the other way round)
 LOG_STD_RANGE = (-20.0, 2.0)  # as in the SAC code the paper builds on
 
 
@@ -27,13 +28,14 @@ class MLP(eqx.Module):
         self.gains = [jnp.ones(size) for size in sizes[1:-1]] if layer_norm else []
         self.shifts = [jnp.zeros(size) for size in sizes[1:-1]] if layer_norm else []
 
-    def __call__(self, x: Array) -> Array:
-        """[rows, in] -> [rows, out]."""
+    def __call__(self, x: Array, *, features_first: bool = False) -> Array:
+        """[rows, in] -> [rows, out], or with features first [in, rows] -> [out, rows]: the same numbers, another order in memory."""
+        axis, widen = (0, (slice(None), None)) if features_first else (-1, (slice(None),))
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            x = x @ weight + bias
+            x = (weight.T @ x if features_first else x @ weight) + bias[widen]
             if layer < len(self.weights) - 1:
                 if self.gains:
-                    x = _normalise(x) * self.gains[layer] + self.shifts[layer]
+                    x = _normalise(x, axis) * self.gains[layer][widen] + self.shifts[layer][widen]
                 x = jax.nn.relu(x)
         return x
 
@@ -50,8 +52,9 @@ class Critics(eqx.Module):
     def __call__(self, observation: Array, action: Array) -> Array:
         """Q of each critic: [critics, rows]."""
         x = jnp.concatenate([observation, action], axis=-1)
-        q: Array = eqx.filter_vmap(lambda member: member(x))(self.members)
-        return q[..., 0]
+        features_first = len(x) >= TALL
+        q: Array = eqx.filter_vmap(lambda member: member(x.T if features_first else x, features_first=features_first))(self.members)
+        return q[:, 0] if features_first else q[..., 0]
 
 
 class TanhGaussian(eqx.Module):
@@ -80,7 +83,7 @@ class TanhGaussian(eqx.Module):
         return mean, jnp.clip(log_std, *LOG_STD_RANGE)
 
 
-def _normalise(x: Array) -> Array:
-    """LayerNorm without its scale and offset."""
-    centred = x - x.mean(axis=-1, keepdims=True)
-    return centred * jax.lax.rsqrt((centred**2).mean(axis=-1, keepdims=True) + 1e-5)
+def _normalise(x: Array, axis: int) -> Array:
+    """LayerNorm over the features, without its scale and offset."""
+    centred = x - x.mean(axis=axis, keepdims=True)
+    return centred * jax.lax.rsqrt((centred**2).mean(axis=axis, keepdims=True) + 1e-5)
