@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format bench figures
+.PHONY: demo test lint format bench bench-data figures
 
 demo: $(READY)  ## train GPC-SAC on a maze from logged data alone, and draw what it learnt
 	$(BIN)/gridcount train maze2d-umaze-v1 --preset fast --seeds 2
@@ -22,6 +22,10 @@ format: $(READY)
 
 bench: $(READY)  ## how close an update comes to the machine's matrix-multiply rate
 	$(BIN)/python benchmarks/update.py
+
+bench-data: $(READY)  ## loading, checking and describing a million transitions; training from disk beside training from memory
+	$(BIN)/python benchmarks/data_room.py
+	$(BIN)/python benchmarks/on_disk.py
 
 figures: $(READY)  ## render the docs' tables and curves from results/
 	$(BIN)/gridcount plot results/umaze-gpc-sac results/umaze-sac --out docs/images/umaze-curves.png
