@@ -21,7 +21,7 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "report": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
 }
 TOP = {"__init__", "__main__", "cli", "commands", "data_commands"}  # may import everything
-SIMULATORS = {"gymnasium", "mujoco"}
+SIMULATORS = {"gymnasium", "gymnasium_robotics", "mujoco"}
 OUTSIDE_ALGORITHMS = SIMULATORS | {"h5py", "rich", "tyro", "matplotlib", "json"}  # simulators, file formats, displays, loggers
 
 
