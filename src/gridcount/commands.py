@@ -255,8 +255,8 @@ def _environment(options: Train) -> tuple[str | None, str]:
 
 def _print_headline(rows: list[Row], console: Console) -> None:
     """The mean of the last evaluations, per seed and over seeds."""
-    shown = [name for name in ("score" if "score" in rows[-1] else "return", "success") if name in rows[-1]]
-    means = {}
+    shown: list[str] = [name for name in ("score" if "score" in rows[-1] else "return", "success") if name in rows[-1]]
+    means: dict[int, dict[str, float]] = {}
     for seed in sorted({row["seed"] for row in rows}):
         last = [row for row in rows if row["seed"] == seed][-LAST:]
         means[seed] = {name: float(np.mean([row[name] for row in last])) for name in shown}
@@ -279,13 +279,12 @@ def _fill(table: Table, seeds: dict[int, dict[str, float]], shown: list[str]) ->
 def _print_how_to_judge(rows: list[Row], data: Transitions, discount: float, directory: Path, console: Console) -> None:
     """What a log alone can say of a policy that no environment scored."""
     returns = data.discounted_returns(discount)
-    learnt = np.mean([row["q_data"] for row in rows[-1:]]) if rows and "q_data" in rows[-1] else None
-    valued = "" if learnt is None else f" It values the log's decisions at {learnt:.4g} (Q)."
+    valued = f" It values the log's decisions at {rows[-1]['q_data']:.4g} (Q)." if rows and "q_data" in rows[-1] else ""
     console.print(
-        f"Not scored. How to judge the policy without an environment:{valued} The log's episodes return, discounted, {returns.mean():.4g} on "
-        f"average and {returns.max():.4g} at best: values far above that are wishful. In {directory / 'metrics.jsonl'}, uncertainty and "
-        "first_visits should fall: they say how often the policy leaves what the log has seen. Neither proves that it acts well; only a trial "
-        "or a simulator (--env, a Gymnasium id of yours) does.",
+        f"Not scored. How to judge the policy without an environment:{valued} The log's episodes return, discounted, "
+        f"{returns.mean():.4g} on average and {returns.max():.4g} at best: values far above that are wishful. In "
+        f"{directory / 'metrics.jsonl'}, uncertainty and first_visits (of algorithms that count) say how far the policy strays from the "
+        "log. Neither proves that it acts well: only a trial does, or a simulator (gridcount evaluate RUN --env, with a Gymnasium id).",
         soft_wrap=True,
     )
 

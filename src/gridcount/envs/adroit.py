@@ -10,11 +10,11 @@ from gridcount.envs.episodes import make_environment, register_robotics
 
 PEN_HEIGHT = 26  # where an observation of pen holds the pen's height
 DROPPED = 0.075  # below this height D4RL ends the episode; Gymnasium-Robotics lets the penalties go on
-REACH = {
+REACH = {  # where an observation holds the palm and what it reaches for, or the difference of both
     "hammer": (slice(33, 36), slice(36, 39)),
     "door": (slice(29, 32), slice(32, 35)),
     "relocate": (slice(30, 33), None),
-}  # palm - object
+}
 REACH_COST = 0.1  # per metre between palm and object; Gymnasium-Robotics' v1 pays it out instead
 
 Float64 = NDArray[np.float64]

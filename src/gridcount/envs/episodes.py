@@ -99,7 +99,10 @@ def is_registered(environment_id: str) -> bool:
     """Whether Gymnasium knows an id; the module of a `module:id` is imported, for that is how it registers."""
     module, _, rest = environment_id.rpartition(":")
     if module:
-        import_module(module)
+        try:
+            import_module(module)
+        except ImportError as error:
+            raise ImportError(f"{environment_id}: {error}; a module named with --env must be installed, or on PYTHONPATH") from error
     try:
         gymnasium.spec(rest)
     except gymnasium.error.Error:
@@ -148,7 +151,7 @@ def observation_views(environment: gymnasium.Env[Any, Any]) -> dict[int, tuple[s
         return {space.shape[0]: ()}
     if isinstance(space, gymnasium.spaces.Dict):
         flat = {key: each.shape[0] for key, each in space.items() if isinstance(each, gymnasium.spaces.Box) and len(each.shape) == 1}
-        views = {sum(flat[key] for key in view): view for view in GOAL_VIEWS if flat.keys() >= set(view)}
+        views: dict[int, tuple[str, ...]] = {sum(flat[key] for key in view): view for view in GOAL_VIEWS if flat.keys() >= set(view)}
         if views:
             return views
     raise ValueError(f"{_name(environment)}: its observations are {space}; a policy here needs a flat vector of numbers")

@@ -12,8 +12,8 @@ GYMNASIUM_IDS = {"hopper": "Hopper-v4", "halfcheetah": "HalfCheetah-v4", "walker
 }
 OPTIONS: dict[str, dict[str, Any]] = {"ant": {"use_contact_forces": True}}  # D4RL's ant observes them: 111 numbers
 MISSING = {
-    "antmaze": "Gymnasium-Robotics' AntMaze moves another ant (five times the torque, half the time step), so a policy from D4RL's log means "
-    "nothing there",
+    "antmaze": "Gymnasium-Robotics' AntMaze moves another ant (five times the torque, half the time step), "
+    "so a policy from D4RL's log means nothing there",
     "kitchen": "D4RL's kitchen has no counterpart that works here",
 }
 ENVIRONMENTS = MAZE_NAMES + tuple(name for name in NAMES if family_of(name) in GYMNASIUM_IDS)  # dataset names with an environment
@@ -27,7 +27,7 @@ class Environment(NamedTuple):
     id: str  # as Gymnasium calls it
     limit: int | None = None  # steps per episode; None: the environment's own
     family: str | None = None  # whose reference scores normalise returns; None: returns stay as they are
-    options: Mapping[str, Any] = {}  # noqa: RUF012  for gymnasium.make; never written to
+    options: Mapping[str, Any] = {}  # for gymnasium.make; never written to
 
 
 def has_environment(dataset: str) -> bool:
