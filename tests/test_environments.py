@@ -242,11 +242,11 @@ def test_adroit_pays_what_d4rls_log_says_it_paid(task: str) -> None:
 @needs_robotics
 @pytest.mark.parametrize(("name", "dims"), [("door-human-v1", 28), ("hammer-human-v1", 26), ("relocate-human-v1", 30)])
 def test_a_random_hand_gets_the_reference_score_of_a_random_hand(name: str, dims: int) -> None:
-    result = evaluate(random_policy(dims), name, episodes=3, seed=0)
+    result = evaluate(random_policy(dims), name, episodes=8, seed=0)
     assert len(result.observations) == 201
     assert result.success is not None
     assert not result.success.any()
-    assert result.returns.mean() == pytest.approx(FAMILIES[name.split("-")[0]].low, abs=3)  # D4RL's 0 is what a random hand gets
+    assert result.returns.mean() == pytest.approx(FAMILIES[name.split("-")[0]].low, abs=5)  # D4RL's 0 is what a random hand gets
 
 
 @needs_robotics
