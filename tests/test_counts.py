@@ -139,11 +139,12 @@ def test_fingerprints_collide_as_often_as_the_documentation_states() -> None:
     """A read takes a stranger's entry for its own with probability about (entries in its bucket) / 2^bits."""
     bits, filled = 12, 4096
     empty = SparseTable.empty(megabytes=2**-5, fingerprint_bits=bits)
-    table = visit_rows(empty, jnp.arange(filled), jnp.zeros((filled, 1), jnp.int32))
+    everywhere = Grid.fit(np.array([[0.0], [1.0]], np.float32), bins=1)
+    table = visit_rows(empty, everywhere, np.arange(filled, dtype=np.int32), np.zeros((filled, 1), np.float32))
     assert isinstance(table, SparseTable)
     held = float((np.asarray(table.entries)[..., 1] > 0).sum()) / table.entries.shape[0]
     strangers = jnp.arange(10**6, 10**6 + 400_000)
-    rate = float((table.read(strangers, jnp.zeros((400_000, 1), jnp.int32)) > 0).mean())
+    rate = float((table.read(strangers, everywhere.offset(jnp.zeros((400_000, 1)))) > 0).mean())
     assert rate == pytest.approx(held / 2**bits, rel=0.15)
 
 

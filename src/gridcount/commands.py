@@ -19,7 +19,7 @@ from gridcount.algorithms.presets import Preset, preset_fields
 from gridcount.data import check as checks
 from gridcount.data.cache import cache_directory
 from gridcount.data.catalogue import NAMES
-from gridcount.data.load import load
+from gridcount.data.load import load, stored_bytes
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, has_environment, refuse_misfit, why_none
 from gridcount.evaluation.rollouts import evaluate as roll_out
@@ -53,6 +53,7 @@ class Train:
     keep: int = 2  # checkpoints kept
     checkpoint_seconds: float = 60.0  # least time between checkpoints; the last update always makes one
     plot: bool = True  # draw the pictures at the end
+    memory_map: bool = False  # leave an imported or named dataset on disk and read batches ahead; done by itself where memory is short
 
 
 def train(words: list[str]) -> int:
@@ -75,7 +76,7 @@ def train(words: list[str]) -> int:
         fingerprint="",
     )
     plan.check()  # before a dataset is made or read for nothing
-    data = _load(options.dataset, console)
+    data = _load(options.dataset, console, options.memory_map)
     _refuse_bad_data(data, console)
     prepared = algorithm.prepare(data)
     plan = replace(plan, fields=runs.settings(prepared.algorithm), fingerprint=runs.fingerprint(data))
@@ -226,9 +227,11 @@ def _prepare_again(plan: runs.Plan, console: Console) -> tuple[Any, Transitions]
     return plan.make_algorithm().prepare(data), data
 
 
-def _load(name: str, console: Console) -> Transitions:
-    """The data a command works on."""
-    return with_bar(console, name, lambda progress: load(name, progress=progress))
+def _load(name: str, console: Console, memory_map: bool = False) -> Transitions:
+    """The data a command works on, left on disk where asked or where it would fill more than half of the memory."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
+    on_disk = memory_map or stored_bytes(name) > memory / 2
+    return with_bar(console, name, lambda progress: load(name, progress=progress, memory_map=on_disk))
 
 
 def _refuse_bad_data(data: Transitions, console: Console) -> None:

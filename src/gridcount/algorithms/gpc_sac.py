@@ -74,7 +74,7 @@ class GPCSAC(SoftFields):
         state_cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
         table = empty_table(state_cells, grid.sizes, self.table_megabytes)
         if self.prior != "none":
-            table = visit_rows(table, rows.state_cell, grid.offset(rows.action))
+            table = visit_rows(table, grid, rows.state_cell, np.asarray(rows.action))
         return GPCState(init_networks(self, key, observation_dim, action_dim), grid, table)
 
     def update(self, state: GPCState, batch: Batch, key: Array) -> tuple[GPCState, Metrics]:

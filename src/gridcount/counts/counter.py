@@ -43,7 +43,7 @@ class GridCounter:
         grid = Grid.fit(data.action, bins, margin, limit=1.0)
         table = empty_table(cells.n_cells, grid.sizes, megabytes)
         if prior == "dataset":
-            table = visit_rows(table, jnp.asarray(rank), grid.offset(jnp.asarray(data.action)))
+            table = visit_rows(table, grid, rank, data.action)
         return cls(cells, grid, table, pessimism)
 
     def count(self, observation: ArrayLike, action: ArrayLike) -> NDArray[np.int64]:

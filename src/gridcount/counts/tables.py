@@ -11,6 +11,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
+
+from gridcount.counts.grid import Grid
 
 WAYS = 8  # entries per bucket of the sparse table
 ENTRY_BYTES = 8  # a 32-bit fingerprint and a 32-bit count
@@ -125,9 +128,9 @@ def _hash(words: Array, seed: int) -> Array:
     return state ^ (state >> 16)
 
 
-def visit_rows(table: Table, state_cell: Array, action_cell: Array, block: int = 65_536) -> Table:
-    """Count any number of pairs, block by block."""
-    visit = jax.jit(lambda table, state, action: table.visit(state, action)[0], donate_argnums=0)
+def visit_rows(table: Table, grid: Grid, state_cell: NDArray[np.int32], action: NDArray[np.float32], block: int = 65_536) -> Table:
+    """Count any number of pairs, block by block, wherever they are kept."""
+    visit = jax.jit(lambda table, state, action: table.visit(state, grid.offset(action))[0], donate_argnums=0)
     for start in range(0, len(state_cell), block):
-        table = visit(table, jnp.asarray(state_cell[start : start + block]), action_cell[start : start + block])
+        table = visit(table, jnp.asarray(state_cell[start : start + block]), jnp.asarray(action[start : start + block]))
     return table

@@ -88,6 +88,12 @@ def known_names() -> tuple[str, ...]:
     return NAMES + local.imported_names()
 
 
+def stored_bytes(name: str) -> int:
+    """How much memory an imported dataset would take; 0 for what is not in the local layout."""
+    folder = _local_folder(name)
+    return 0 if folder is None else sum(path.stat().st_size for path in folder.glob("*.npy"))
+
+
 def _local_folder(name: str) -> Path | None:
     """The folder of an imported dataset, by name or by path."""
     if name in local.imported_names():

@@ -106,9 +106,9 @@ class Transitions:
         return np.add.reduceat(self.reward * discount**age, starts, dtype=np.float64)
 
     def rows(self) -> Batch:
-        """All rows as one host-side Batch; the training loop puts it on the device once."""
+        """All rows as one host-side Batch: put on the device once, or left on disk where the columns are memory-mapped."""
         columns = (self.observation, self.action, self.reward, self.next_observation, self.terminated.astype(np.float32))
-        return Batch(*cast("tuple[Array, Array, Array, Array, Array]", tuple(map(np.asarray, columns))))
+        return Batch(*cast("tuple[Array, Array, Array, Array, Array]", columns))
 
     def in_units(self, action: NDArray[Any]) -> NDArray[Any]:
         """A policy's actions in [-1, 1], mapped back to the units the log was written in."""

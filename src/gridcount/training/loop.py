@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -25,21 +25,41 @@ def seed_keys(seed: int) -> tuple[Array, Array]:
     return init_key, train_key
 
 
-def make_block(algorithm: Algorithm[Any], updates: int) -> Block:
-    """A function (state, rows, key, start) -> (state, mean metrics) that makes `updates` updates.
+class Draws(NamedTuple):
+    """The randomness of a block of updates."""
 
-    The randomness of update t is fold_in(key, t), whatever block it falls in: that is what lets a run stop anywhere and go on
-    to the same bits. The rows are an argument, because a closed-over array would be compiled into the program.
+    indices: Array  # [updates, batch] rows of the dataset
+    keys: Array  # [updates]
+
+
+def draw(key: Array, start: Array, updates: int, batch_size: int, rows: int) -> Draws:
+    """What updates from `start` on draw.
+
+    The randomness of update t is fold_in(key, t), whatever block it falls in: that is what lets a run stop anywhere and go on to the
+    same bits.
+    """
+    keys = jax.vmap(partial(jax.random.fold_in, key))(start + jnp.arange(updates))
+    batch_keys, update_keys = jax.vmap(partial(jax.random.split, num=2), out_axes=1)(keys)
+    pick = partial(jax.random.randint, shape=(batch_size,), minval=0, maxval=rows)
+    return Draws(jax.vmap(pick)(batch_keys), update_keys)
+
+
+def learn(algorithm: Algorithm[Any], state: Any, batches: Batch, keys: Array) -> tuple[Any, Metrics]:
+    """An update per batch, one after the other; the metrics are means over them."""
+    state, metrics = jax.lax.scan(lambda state, step: algorithm.update(state, *step), state, (batches, keys))
+    return state, jax.tree.map(lambda metric: metric.mean(axis=0), metrics)
+
+
+def make_block(algorithm: Algorithm[Any], updates: int) -> Block:
+    """A function (state, rows, key, start) -> (state, mean metrics) that makes `updates` updates: one program.
+
+    The rows are an argument, because a closed-over array would be compiled into the program.
     """
 
     def block(state: Any, rows: Batch, key: Array, start: Array) -> tuple[Any, Metrics]:
-        keys = jax.vmap(partial(jax.random.fold_in, key))(start + jnp.arange(updates))
-        batch_keys, update_keys = jax.vmap(partial(jax.random.split, num=2), out_axes=1)(keys)
-        draw = partial(jax.random.randint, shape=(algorithm.batch_size,), minval=0, maxval=len(rows.reward))
-        indices = jax.vmap(draw)(batch_keys)  # [updates, batch]
-        batches = jax.tree.map(lambda column: column[indices], rows)
-        state, metrics = jax.lax.scan(lambda state, step: algorithm.update(state, *step), state, (batches, update_keys))
-        return state, jax.tree.map(lambda metric: metric.mean(axis=0), metrics)
+        draws = draw(key, start, updates, algorithm.batch_size, len(rows.reward))
+        batches = jax.tree.map(lambda column: column[draws.indices], rows)
+        return learn(algorithm, state, batches, draws.keys)
 
     return block
 
@@ -108,7 +128,63 @@ class Vectorised:
         return {name: np.asarray(values, np.float64) for name, values in metrics.items()}
 
 
-def make_learners(block: Block, states: Sequence[Any], rows: Batch, keys: Sequence[Array]) -> Learners:
-    """Side by side on a CPU (two seeds by vmap cost more than two seeds), vectorised on an accelerator."""
+class OnDisk:
+    """Seeds side by side, their batches read from memory-mapped columns while the block before is still being learnt from.
+
+    Only the gathering differs from rows in memory: the batches, and so the bits, are the same.
+    """
+
+    def __init__(self, algorithm: Algorithm[Any], updates: int, states: Sequence[Any], rows: Batch, keys: Sequence[Array]):
+        self._states = list(states)
+        self._rows, self._keys, self._updates = rows, list(keys), updates
+        self._draw = jax.jit(lambda key, start: draw(key, start, updates, algorithm.batch_size, len(rows.reward)))
+        self._learn = jax.jit(partial(learn, algorithm), donate_argnums=0)
+        self._compiled: Any = None
+        self._pool = ThreadPoolExecutor(min(len(self._states), os.cpu_count() or 1))
+        self._readers = ThreadPoolExecutor(len(self._states))
+        self._ahead: dict[tuple[int, int], Future[tuple[Batch, Array]]] = {}  # (seed, start) -> its batches
+
+    @property
+    def states(self) -> list[Any]:
+        """The seeds' states, one by one."""
+        return self._states
+
+    def advance(self, start: int) -> SeedMetrics:
+        """Make a block of updates from update `start` on, for every seed."""
+        if self._compiled is None:  # once, before threads race to do it
+            self._compiled = self._learn.lower(self._states[0], *self._batches(0, start).result()).compile()
+        results = list(self._pool.map(lambda i: self._run(i, start), range(len(self._states))))
+        return {name: np.array([float(metrics[name]) for metrics in results]) for name in results[0]}
+
+    def _run(self, index: int, start: int) -> Metrics:
+        batches, keys = self._batches(index, start).result()
+        del self._ahead[index, start]
+        self._batches(index, start + self._updates)  # read ahead
+        self._states[index], metrics = self._compiled(self._states[index], batches, keys)
+        return {name: metric.block_until_ready() for name, metric in metrics.items()}
+
+    def _batches(self, index: int, start: int) -> "Future[tuple[Batch, Array]]":
+        if (index, start) not in self._ahead:
+            self._ahead[index, start] = self._readers.submit(self._gather, index, start)
+        return self._ahead[index, start]
+
+    def _gather(self, index: int, start: int) -> tuple[Batch, Array]:
+        indices, keys = self._draw(self._keys[index], jnp.asarray(start, jnp.int32))
+        flat = np.asarray(indices).reshape(-1)
+        order = np.argsort(flat, kind="stable")  # the disk is read from front to back
+        place = np.empty_like(order)
+        place[order] = np.arange(len(order))
+
+        def read(column: Any) -> Any:
+            return jnp.asarray(column[flat[order]][place].reshape(*indices.shape, *column.shape[1:]))
+
+        return jax.tree.map(read, self._rows), keys
+
+
+def make_learners(algorithm: Algorithm[Any], updates: int, states: Sequence[Any], rows: Batch, keys: Sequence[Array]) -> Learners:
+    """Side by side on a CPU (two seeds by vmap cost more than two seeds), vectorised on an accelerator, from disk where the data is."""
+    observation: Any = rows.observation
+    if isinstance(observation, np.memmap):
+        return OnDisk(algorithm, updates, states, rows, keys)
     kind = SideBySide if jax.default_backend() == "cpu" else Vectorised
-    return kind(block, states, rows, keys)
+    return kind(make_block(algorithm, updates), states, rows, keys)

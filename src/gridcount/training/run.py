@@ -29,7 +29,7 @@ from gridcount.evaluation.environments import dimensions, refuse_misfit
 from gridcount.evaluation.rollouts import Act, InUnits, evaluate
 from gridcount.training import checkpoints
 from gridcount.training.logs import MetricLog, Row, read_rows
-from gridcount.training.loop import SeedMetrics, make_block, make_learners, seed_keys
+from gridcount.training.loop import SeedMetrics, make_learners, seed_keys
 from gridcount.training.progress import Display
 
 EPOCH = 1000  # updates per block at most
@@ -123,7 +123,7 @@ def train(
         states, done, pending, sizes = _restore(saved[-1], states, plan)
     write_record(directory, plan)
     block_size = min(plan.evaluate_every, EPOCH)
-    learners = make_learners(make_block(algorithm, block_size), states, rows, [train_key for _, train_key in keys])
+    learners = make_learners(algorithm, block_size, states, rows, [train_key for _, train_key in keys])
     act = jax.jit(algorithm.act)
     log = MetricLog(directory, plan.seeds, sizes)
     last_save = time.monotonic()
