@@ -20,11 +20,12 @@ def results_table() -> str:
         rows = [json.loads(line) for line in (run.parent / "metrics.jsonl").read_text().splitlines()]
         last = {seed: [row for row in rows if row["seed"] == seed][-3:] for seed in plan["seeds"]}
         means = [float(np.mean([row["score"] for row in each])) for each in last.values()]
-        success = float(np.mean([row["success"] for each in last.values() for row in each]))
+        succeeded = [row["success"] for each in last.values() for row in each if "success" in row]
+        success = f"{np.mean(succeeded):.0%}" if succeeded else ""
         each_seed = ", ".join(f"{mean:.1f}" for mean in means)
         headline = f"**{np.mean(means):.1f}** ± {np.std(means):.1f}"
         label = f"{plan['algorithm']} on {plan['dataset']} (generated data)"
-        lines.append(f"| {label} | {len(means)} | {plan['updates']:,} | {headline} | {each_seed} | {success:.0%} |")
+        lines.append(f"| {label} | {len(means)} | {plan['updates']:,} | {headline} | {each_seed} | {success} |")
     return "\n".join(lines)
 
 

@@ -20,8 +20,8 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "training": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation"},
     "report": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
 }
-TOP = {"__init__", "__main__", "cli", "commands", "data_commands"}  # may import everything
-SIMULATORS = {"gymnasium", "mujoco"}
+TOP = {"__init__", "__main__", "cli", "commands", "data_commands", "terminal"}  # may import everything
+SIMULATORS = {"gymnasium", "gymnasium_robotics", "mujoco"}
 OUTSIDE_ALGORITHMS = SIMULATORS | {"h5py", "rich", "tyro", "matplotlib", "json"}  # simulators, file formats, displays, loggers
 
 

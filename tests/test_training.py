@@ -233,6 +233,8 @@ def test_standing_on_the_goal_succeeds_always_and_scores_by_the_reference_formul
     x, y = task(UMAZE).goal
     start_at(monkeypatch, (float(x), float(y)))
     result = evaluate(still, UMAZE, episodes=3, seed=0)
+    assert result.success is not None
+    assert result.scores is not None
     assert result.success.all()
     np.testing.assert_array_equal(result.returns, 300.0)  # a reward of 1 at each of 300 steps
     np.testing.assert_allclose(result.scores, 100 * (300 - 23.85) / (161.86 - 23.85))
@@ -242,6 +244,8 @@ def test_standing_on_the_goal_succeeds_always_and_scores_by_the_reference_formul
 def test_standing_far_from_the_goal_never_succeeds_and_scores_below_zero(monkeypatch: pytest.MonkeyPatch) -> None:
     start_at(monkeypatch, (3.0, 1.0))
     result = evaluate(still, UMAZE, episodes=3, seed=0)
+    assert result.success is not None
+    assert result.scores is not None
     assert not result.success.any()
     np.testing.assert_array_equal(result.returns, 0.0)
     np.testing.assert_allclose(result.scores, 100 * (0 - 23.85) / (161.86 - 23.85))
@@ -250,6 +254,7 @@ def test_standing_far_from_the_goal_never_succeeds_and_scores_below_zero(monkeyp
 def test_a_dense_maze_is_scored_by_its_own_reference(monkeypatch: pytest.MonkeyPatch) -> None:
     start_at(monkeypatch, (3.0, 1.0))
     result = evaluate(still, "maze2d-umaze-dense-v1", episodes=2, seed=0)
+    assert result.scores is not None
     low, high, limit = FAMILIES["maze2d-umaze-dense"]
     expected = limit * math.exp(-math.dist((3.0, 1.0), (1.0, 1.0)))
     np.testing.assert_allclose(result.returns, expected, rtol=1e-5)

@@ -18,10 +18,10 @@ from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.presets import Preset, preset_fields
 from gridcount.data import check as checks
 from gridcount.data.cache import cache_directory
-from gridcount.data.catalogue import NAMES, unknown
+from gridcount.data.catalogue import NAMES
 from gridcount.data.load import load, stored_bytes
 from gridcount.data.transitions import Transitions
-from gridcount.evaluation.rollouts import ENVIRONMENTS, has_environment, refuse_misfit
+from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, has_environment, refuse_misfit, why_none
 from gridcount.evaluation.rollouts import evaluate as roll_out
 from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
 from gridcount.training import run as runs
@@ -41,7 +41,7 @@ class Train:
 
     dataset: tyro.conf.Positional[str]  # a dataset name such as maze2d-umaze-v1, or an .hdf5 file
     algo: str = "gpc-sac"  # the algorithm
-    env: str | None = None  # environment to score the policy in; by default the dataset's own, if it has one
+    env: str | None = None  # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
     preset: Preset = "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
     seeds: int = 1  # how many seeds to train together
     seed: int = 0  # the first seed
@@ -63,9 +63,10 @@ def train(words: list[str]) -> int:
     planned = 1000 * preset_fields(options.algo, _preset_name(words), options.preset)["epochs"]
     updates = planned if options.updates is None else options.updates
     seeds = tuple(range(options.seed, options.seed + options.seeds))
+    environment, unscored = _environment(options)
     plan = runs.Plan(
         dataset=options.dataset,
-        environment=options.env or (options.dataset if has_environment(options.dataset) else None),
+        environment=environment,
         algorithm=options.algo,
         fields={},
         seeds=seeds,
@@ -84,17 +85,27 @@ def train(words: list[str]) -> int:
     console.print(told, soft_wrap=True)
     for name, note in prepared.notes.items():
         console.print(f"  {name}: {note}", soft_wrap=True)
-    if plan.environment is None:
-        told = "  no environment is known for this dataset: the policy is trained but not scored (name one with --env)"
-        console.print(told, soft_wrap=True)
+    if environment is None:
+        console.print(f"  {unscored}: the policy is trained but not scored (name one with --env)", soft_wrap=True)
     console.print(f"  run directory: {directory}", soft_wrap=True)
     try:
-        rows = runs.train(plan, prepared, directory, ConsoleDisplay(console), keep=options.keep, save_every=options.checkpoint_seconds)
+        rows = runs.train(
+            plan,
+            prepared,
+            directory,
+            ConsoleDisplay(console),
+            keep=options.keep,
+            save_every=options.checkpoint_seconds,
+            in_units=data.in_units,
+        )
     except runs.Interrupted as stopped:
         again = shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
         console.print(f"{stopped}\nGo on with: gridcount train {again}", soft_wrap=True)
         return 130
-    _print_headline(rows, console)
+    if environment is None:
+        _print_how_to_judge(rows, data, prepared.algorithm.discount, directory, console)
+    else:
+        _print_headline(rows, console)
     if options.plot:
         return _draw(directory, prepared, data, console)
     return 0
@@ -107,7 +118,7 @@ class Evaluate:
     run: tyro.conf.Positional[Path]  # a run directory
     episodes: int = 100  # episodes per seed
     seed: int = 0  # draws the start states
-    env: str | None = None  # environment; by default the run's own
+    env: str | None = None  # a dataset's name or a Gymnasium id; by default the run's own
 
 
 def evaluate(words: list[str]) -> int:
@@ -118,22 +129,19 @@ def evaluate(words: list[str]) -> int:
     plan = runs.read_plan(options.run)
     environment = options.env or plan.environment
     if environment is None:
-        raise ValueError(f"{options.run}: the run was trained without an environment; name one with --env: {', '.join(ENVIRONMENTS)}")
-    if not has_environment(environment):
-        raise unknown("environment", environment, ENVIRONMENTS)
+        raise ValueError(
+            f"{options.run}: the run was trained without an environment; name one with --env: a Gymnasium id, or {', '.join(ENVIRONMENTS)}"
+        )
+    dimensions(environment)  # before the data is read for nothing
     prepared, data = _prepare_again(plan, console)
     refuse_misfit(environment, data.observation_dim, data.action_dim)
     _, policies, done = runs.restore_policies(options.run, prepared)
     table = Table(title=f"{plan.algorithm} on {Path(plan.dataset).name} after {done:,} updates, {options.episodes} episodes per seed")
-    for heading in ("seed", "score", "return", "success"):
-        table.add_column(heading, justify="right")
-    scores = []
-    for seed, act in zip(plan.seeds, policies, strict=True):
-        result = roll_out(act, environment, options.episodes, options.seed)
-        scores.append(result.scores.mean())
-        table.add_row(str(seed), f"{result.scores.mean():.1f}", f"{result.returns.mean():.1f}", f"{result.success.mean():.0%}")
-    table.add_section()
-    table.add_row("mean ± std", f"{np.mean(scores):.1f} ± {np.std(scores):.1f}")
+    results = [
+        roll_out(act, environment, options.episodes, options.seed, in_units=data.in_units, observation_dim=data.observation_dim).summary()
+        for act in policies
+    ]
+    _fill(table, dict(zip(plan.seeds, results, strict=True)), [name for name in ("score", "return", "success") if name in results[0]])
     console.print(table)
     return 0
 
@@ -235,21 +243,53 @@ def _refuse_bad_data(data: Transitions, console: Console) -> None:
         raise ValueError(f"{data.name}: repair the errors above before training; `gridcount data check` shows them again")
 
 
+def _environment(options: Train) -> tuple[str | None, str]:
+    """Where to score the policy, and if nowhere, why: training must not need the simulator of a dataset that comes with one."""
+    if options.env is not None:
+        return options.env, ""
+    if not has_environment(options.dataset):
+        return None, why_none(options.dataset)
+    try:
+        dimensions(options.dataset)
+    except ImportError as error:
+        return None, str(error)
+    return options.dataset, ""
+
+
 def _print_headline(rows: list[Row], console: Console) -> None:
     """The mean of the last evaluations, per seed and over seeds."""
-    if not rows or rows[0].get("score") is None:
-        return
-    table = Table(title=f"mean of the last {LAST} evaluations")
-    for heading in ("seed", "score", "success"):
-        table.add_column(heading, justify="right")
-    means = []
+    shown: list[str] = [name for name in ("score" if "score" in rows[-1] else "return", "success") if name in rows[-1]]
+    means: dict[int, dict[str, float]] = {}
     for seed in sorted({row["seed"] for row in rows}):
         last = [row for row in rows if row["seed"] == seed][-LAST:]
-        means.append(np.mean([row["score"] for row in last]))
-        table.add_row(str(seed), f"{means[-1]:.1f}", f"{np.mean([row['success'] for row in last]):.0%}")
-    table.add_section()
-    table.add_row("mean ± std", f"{np.mean(means):.1f} ± {np.std(means):.1f}")
+        means[seed] = {name: float(np.mean([row[name] for row in last])) for name in shown}
+    table = Table(title=f"mean of the last {LAST} evaluations")
+    _fill(table, means, shown)
     console.print(table)
+
+
+def _fill(table: Table, seeds: dict[int, dict[str, float]], shown: list[str]) -> None:
+    """A line per seed, and the mean and spread over seeds of the first figure shown."""
+    for heading in ("seed", *shown):
+        table.add_column(heading, justify="right")
+    for seed, figures in seeds.items():
+        table.add_row(str(seed), *(f"{figures[name]:.0%}" if name == "success" else f"{figures[name]:.1f}" for name in shown))
+    first = [figures[shown[0]] for figures in seeds.values()]
+    table.add_section()
+    table.add_row("mean ± std", f"{np.mean(first):.1f} ± {np.std(first):.1f}")
+
+
+def _print_how_to_judge(rows: list[Row], data: Transitions, discount: float, directory: Path, console: Console) -> None:
+    """What a log alone can say of a policy that no environment scored."""
+    returns = data.discounted_returns(discount)
+    valued = f" It values the log's decisions at {rows[-1]['q_data']:.4g} (Q)." if rows and "q_data" in rows[-1] else ""
+    console.print(
+        f"Not scored. How to judge the policy without an environment:{valued} The log's episodes return, discounted, "
+        f"{returns.mean():.4g} on average and {returns.max():.4g} at best: values far above that are wishful. In "
+        f"{directory / 'metrics.jsonl'}, uncertainty and first_visits (of algorithms that count) say how far the policy strays from the "
+        "log. Neither proves that it acts well: only a trial does, or a simulator (gridcount evaluate RUN --env, with a Gymnasium id).",
+        soft_wrap=True,
+    )
 
 
 def _draw(directory: Path, prepared: Any, data: Transitions, console: Console) -> int:

@@ -4,6 +4,7 @@ import difflib
 from typing import NamedTuple
 
 MAZES = ("umaze", "medium", "large")
+ADROIT = ("pen", "hammer", "door", "relocate")
 GYM_TIERS = ("random", "medium", "medium-replay", "medium-expert", "expert", "full-replay")
 
 
@@ -37,7 +38,7 @@ FAMILIES = {
 
 MAZE_NAMES = tuple(f"maze2d-{maze}{kind}-v1" for kind in ("", "-dense") for maze in MAZES)
 GYM_NAMES = tuple(f"{family}-{tier}-v2" for family in ("hopper", "halfcheetah", "walker2d", "ant") for tier in GYM_TIERS)
-ADROIT_NAMES = tuple(f"{family}-{tier}-v1" for family in ("pen", "hammer", "door", "relocate") for tier in ("human", "cloned", "expert"))
+ADROIT_NAMES = tuple(f"{family}-{tier}-v1" for family in ADROIT for tier in ("human", "cloned", "expert"))
 ANTMAZE_NAMES = tuple(
     f"antmaze-{task}-v2" for task in ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
 )

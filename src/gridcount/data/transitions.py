@@ -99,6 +99,12 @@ class Transitions:
         starts = np.cumsum(self.episode_lengths) - self.episode_lengths
         return np.add.reduceat(self.reward, starts, dtype=np.float64)
 
+    def discounted_returns(self, discount: float) -> NDArray[np.float64]:
+        """Per episode, the sum of discount^t * reward_t from its first step."""
+        starts = np.cumsum(self.episode_lengths) - self.episode_lengths
+        age = np.arange(len(self)) - np.repeat(starts, self.episode_lengths)
+        return np.add.reduceat(self.reward * discount**age, starts, dtype=np.float64)
+
     def rows(self) -> Batch:
         """All rows as one host-side Batch: put on the device once, or left on disk where the columns are memory-mapped."""
         columns = (self.observation, self.action, self.reward, self.next_observation, self.terminated.astype(np.float32))
@@ -106,6 +112,8 @@ class Transitions:
 
     def in_units(self, action: NDArray[Any]) -> NDArray[Any]:
         """A policy's actions in [-1, 1], mapped back to the units the log was written in."""
+        if (self.action_low == -1).all() and (self.action_high == 1).all():
+            return action  # never scaled: not even rounded
         scaled: NDArray[Any] = self.action_low + (action + 1) / 2 * (self.action_high - self.action_low)
         return scaled
 

@@ -1,12 +1,12 @@
-"""Maze2D for Gymnasium: importing this package registers `gridcount/maze2d-umaze-v1` and its five siblings."""
+"""Importing this package registers Maze2D (`gridcount/maze2d-umaze-v1`, ...) and Adroit by D4RL's rules (`gridcount/pen-v1`, ...)."""
 
 try:
     import gymnasium
     import mujoco  # noqa: F401  checked here, so that everything below can rely on it
 except ImportError as error:
-    raise ImportError(f"Maze2D needs Gymnasium and MuJoCo ({error}). Install them with: pip install 'gridcount[envs]'") from error
+    raise ImportError(f"simulation needs Gymnasium and MuJoCo ({error}). Install them with: pip install 'gridcount[envs]'") from error
 
-from gridcount.data.catalogue import FAMILIES, MAZE_NAMES, family_of
+from gridcount.data.catalogue import ADROIT, FAMILIES, MAZE_NAMES, family_of
 
 for _name in MAZE_NAMES:
     gymnasium.register(
@@ -14,4 +14,11 @@ for _name in MAZE_NAMES:
         entry_point="gridcount.envs.maze2d:Maze2D",
         kwargs={"name": _name},
         max_episode_steps=FAMILIES[family_of(_name) or _name].limit,
+    )
+for _name in ADROIT:
+    gymnasium.register(
+        id=f"gridcount/{_name}-v1",
+        entry_point="gridcount.envs.adroit:make",
+        kwargs={"task": _name},
+        max_episode_steps=FAMILIES[_name].limit,
     )

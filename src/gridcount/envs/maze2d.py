@@ -157,6 +157,9 @@ class BatchedMaze:
         """Where the particle is within the goal's reach."""
         return np.asarray(np.hypot(*(observation[:, :2] - self.task.goal).T) <= GOAL_RADIUS)
 
+    def close(self) -> None:
+        """Nothing is held open."""
+
 
 class Maze2D(gymnasium.Env[Float32, Float32]):
     """Push a particle to the goal of a maze: observation (x, y, vx, vy), action a force in [-1, 1]^2, never terminated."""

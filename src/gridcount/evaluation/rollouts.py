@@ -1,15 +1,16 @@
 """Roll-outs: many episodes at once with the deterministic policy, the same for the same seed."""
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from contextlib import closing
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.data.catalogue import MAZE_NAMES, normalised_score
+from gridcount.evaluation.environments import Environment, find
 
-DIMENSIONS = dict.fromkeys(MAZE_NAMES, (4, 2))  # numbers in an observation and in an action of each environment
-ENVIRONMENTS = tuple(DIMENSIONS)  # names whose policies can be rolled out
+InUnits = Callable[[NDArray[Any]], NDArray[Any]]  # actions in [-1, 1] -> actions in the log's, and so the environment's, own units
 Act = Callable[[NDArray[np.float32]], NDArray[np.float32]]  # observations [episodes, dim] -> actions
 
 
@@ -22,52 +23,60 @@ class VectorEnvironment(Protocol):
     def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Observations, rewards, terminated, truncated."""
 
-    def success(self, observation: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """Where the task counts as achieved."""
+    def success(self, observation: NDArray[np.float32]) -> NDArray[np.bool_] | None:
+        """Where the task counts as achieved; None where it has no notion of that."""
+
+    def close(self) -> None:
+        """The episodes are done with."""
 
 
 class Evaluation(NamedTuple):
     """What a policy did in its episodes."""
 
     returns: NDArray[np.float64]  # [episodes]
-    success: NDArray[np.bool_]  # [episodes] the task was achieved at some step
-    scores: NDArray[np.float64]  # [episodes] normalised
+    success: NDArray[np.bool_] | None  # [episodes] the task was achieved at some step; None: the environment does not tell
+    scores: NDArray[np.float64] | None  # [episodes] normalised; None: there is no reference to normalise by
     observations: NDArray[np.float32]  # [steps + 1, episodes, dim]
 
     def summary(self) -> dict[str, float]:
-        """Means over episodes, as metrics name them."""
-        return {"score": float(self.scores.mean()), "return": float(self.returns.mean()), "success": float(self.success.mean())}
+        """Means over episodes, as metrics name them; what is not known is left out."""
+        columns = {"score": self.scores, "return": self.returns, "success": self.success}
+        return {name: float(column.mean()) for name, column in columns.items() if column is not None}
 
 
-def has_environment(name: str) -> bool:
-    """Whether policies for this dataset can be rolled out here."""
-    return name in ENVIRONMENTS
+def evaluate(
+    act: Act, name: str, episodes: int, seed: int, *, in_units: InUnits | None = None, observation_dim: int | None = None
+) -> Evaluation:
+    """Roll a policy out for `episodes` episodes from start states drawn by `seed`.
 
-
-def refuse_misfit(name: str, observation_dim: int, action_dim: int) -> None:
-    """Refuse to roll out a policy in an environment that speaks of other observations or actions."""
-    if (observation_dim, action_dim) != DIMENSIONS[name]:
-        wanted = "an environment of {} observation and {} action dimensions"
-        raise ValueError(
-            f"the data calls for {wanted.format(observation_dim, action_dim)}, but {name} is {wanted.format(*DIMENSIONS[name])}; "
-            "name another with --env, or leave it out to train without scores"
-        )
-
-
-def evaluate(act: Act, name: str, episodes: int, seed: int) -> Evaluation:
-    """Roll a policy out for `episodes` episodes from start states drawn by `seed`."""
-    from gridcount.envs.maze2d import BatchedMaze
-
-    environment: VectorEnvironment = BatchedMaze(name, episodes, seed)
-    observation = environment.reset()
-    running = np.ones(episodes, np.bool_)
-    returns, success = np.zeros(episodes), np.zeros(episodes, np.bool_)
-    path = [observation]
-    while running.any():
-        observation, reward, terminated, truncated = environment.step(act(observation))
-        returns += np.where(running, reward, 0.0)
-        success |= running & environment.success(observation)
-        running &= ~(terminated | truncated)
-        path.append(observation)
-    scores = np.array([normalised_score(name, value) for value in returns])
+    `in_units` maps the policy's actions to the environment's units; `observation_dim` says which of its observations a goal
+    environment is to give, where it has several.
+    """
+    task = find(name)
+    with closing(_open(task, episodes, seed, observation_dim)) as environment:
+        observation = environment.reset()
+        running = np.ones(episodes, np.bool_)
+        returns, success = np.zeros(episodes), None
+        path = [observation]
+        while running.any():
+            action = act(observation)
+            observation, reward, terminated, truncated = environment.step(action if in_units is None else in_units(action))
+            returns += np.where(running, reward, 0.0)
+            if (achieved := environment.success(observation)) is not None:
+                success = (False if success is None else success) | (running & achieved)
+            running &= ~(terminated | truncated)
+            path.append(observation)
+    family = task.family
+    scores = None if family is None else np.array([normalised_score(family, value) for value in returns])
     return Evaluation(returns, success, scores, np.stack(path))
+
+
+def _open(task: Environment, episodes: int, seed: int, observation_dim: int | None) -> VectorEnvironment:
+    """Mazes run as one batch; other environments side by side."""
+    if task.name in MAZE_NAMES:
+        from gridcount.envs.maze2d import BatchedMaze
+
+        return BatchedMaze(task.name, episodes, seed)
+    from gridcount.envs.episodes import GymnasiumEpisodes
+
+    return GymnasiumEpisodes(task.id, episodes, seed, task.limit, observation_dim=observation_dim, **task.options)

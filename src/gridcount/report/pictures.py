@@ -28,21 +28,25 @@ SAMPLE = 200_000  # dataset rows the uncertainty map looks at
 
 
 def draw_curves(runs: list[Path], path: Path) -> Path:
-    """Normalised score over updates: the mean over seeds, shaded from the lowest seed to the highest."""
+    """Normalised score (or return, where a run has no score) over updates: the mean over seeds, shaded from lowest to highest."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
+    found = {run: read_rows(run) for run in runs}
+    metric = "score" if all("score" in row for rows in found.values() for row in rows if "return" in row) else "return"
     for run, colour in zip(runs, _cycle(len(runs)), strict=True):
-        plan, rows = read_plan(run), [row for row in read_rows(run) if row.get("score") is not None]
+        plan, rows = read_plan(run), [row for row in found[run] if row.get(metric) is not None]
         if not rows:
             raise ValueError(f"{run}: no evaluation has been written yet, so there is no curve to draw")
         updates = sorted({row["updates"] for row in rows})
-        scores = np.array([[row["score"] for row in rows if row["updates"] == u] for u in updates])  # [evaluations, seeds]
+        scores = np.array([[row[metric] for row in rows if row["updates"] == u] for u in updates])  # [evaluations, seeds]
         label = f"{plan.algorithm} ({len(plan.seeds)} seed{'s' if len(plan.seeds) > 1 else ''})"
         axes.fill_between(updates, scores.min(axis=1), scores.max(axis=1), color=colour, alpha=0.18, linewidth=0)
         axes.plot(updates, scores.mean(axis=1), color=colour, label=label)
     plan = read_plan(runs[0])
-    axes.axhline(100, color="#888", linewidth=0.8, linestyle=":")
-    axes.set(xlabel="updates", ylabel="normalised score", title=f"{Path(plan.dataset).name}, {plan.episodes} episodes per evaluation")
+    if metric == "score":
+        axes.axhline(100, color="#888", linewidth=0.8, linestyle=":")
+    label = "normalised score" if metric == "score" else "return"
+    axes.set(xlabel="updates", ylabel=label, title=f"{Path(plan.dataset).name}, {plan.episodes} episodes per evaluation")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     return _save(figure, path)
@@ -55,7 +59,7 @@ def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> P
     plan = read_plan(run)
     states, policies, done = restore_policies(run, prepared)
     name = plan.environment or plan.dataset
-    result = evaluate(policies[0], name, EPISODES, seed=0)
+    result = evaluate(policies[0], name, EPISODES, seed=0, in_units=data.in_units)
     maze = task(name)
     counted = hasattr(states[0], "table")
     figure = Figure(figsize=(5 * (3 if counted else 2), 4.6), layout="constrained")
@@ -63,7 +67,7 @@ def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> P
     rows, columns = maze.walls.shape
 
     visits = _heat_map(data.observation, None, rows, columns)
-    panels = [(None, f"{EPISODES} episodes after {done:,} updates: score {result.scores.mean():.0f}"), (visits, "visits in the data")]
+    panels = [(None, f"{EPISODES} episodes after {done:,} updates: score {result.summary()['score']:.0f}"), (visits, "visits in the data")]
     if counted:
         sample = np.random.default_rng(0).choice(len(data), min(SAMPLE, len(data)), replace=False)
         uncertainty = _uncertainty(prepared, states[0], policies[0], sample)
@@ -89,7 +93,7 @@ def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> P
 def draw_run(run: Path, prepared: Prepared, data: Transitions) -> list[Path]:
     """All pictures of a run, in its directory."""
     plan = read_plan(run)
-    if not any(row.get("score") is not None for row in read_rows(run)):
+    if not any(row.get("return") is not None for row in read_rows(run)):
         return []
     pictures = [draw_curves([run], run / "curve.png")]
     if plan.environment in MAZE_NAMES:

@@ -38,6 +38,7 @@ class ConsoleDisplay:
             disable=not console.is_terminal,
         )
         self._scores: dict[int, float] = {}
+        self._headline = "score"  # or "return", where no reference normalises it
         self._metrics: dict[str, float] = {}
         self._total = self._start = 0
         self._task = self._bar.add_task("starting", total=1, rate=0.0)
@@ -61,10 +62,12 @@ class ConsoleDisplay:
 
     def evaluated(self, row: dict[str, Any]) -> None:
         """A seed was evaluated."""
-        if row.get("score") is not None:
-            self._scores[row["seed"]] = row["score"]
+        if (headline := row.get("score", row.get("return"))) is not None:
+            self._scores[row["seed"]] = headline
+            self._headline = "score" if "score" in row else "return"
         left = (self._total - row["updates"]) / max(self._rate(row["updates"]), 1e-9)
-        score = f"score {row['score']:7.1f}  success {row['success']:4.0%}  " if "score" in row else ""
+        score = f"{self._headline} {headline:7.1f}  " if headline is not None else ""
+        score += f"success {row['success']:4.0%}  " if "success" in row else ""
         self._console.print(
             f"update {row['updates']:>9,}  seed {row['seed']}  {score}{self._losses(row)}"
             f"{self._rate(row['updates']):.0f} updates/s  {_duration(left)} left",
@@ -77,7 +80,7 @@ class ConsoleDisplay:
         return (done - self._start) / max(time.monotonic() - self._since, 1e-9)
 
     def _describe(self) -> str:
-        score = f"score {sum(self._scores.values()) / len(self._scores):.1f}  " if self._scores else ""
+        score = f"{self._headline} {sum(self._scores.values()) / len(self._scores):.1f}  " if self._scores else ""
         return score + self._losses(self._metrics).strip()
 
     @staticmethod

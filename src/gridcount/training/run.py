@@ -25,7 +25,8 @@ from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import Prepared
 from gridcount.data.catalogue import unknown
 from gridcount.data.transitions import Transitions
-from gridcount.evaluation.rollouts import ENVIRONMENTS, Act, evaluate, has_environment, refuse_misfit
+from gridcount.evaluation.environments import dimensions, refuse_misfit
+from gridcount.evaluation.rollouts import Act, InUnits, evaluate
 from gridcount.training import checkpoints
 from gridcount.training.logs import MetricLog, Row, read_rows
 from gridcount.training.loop import SeedMetrics, make_learners, seed_keys
@@ -61,8 +62,8 @@ class Plan:
         """Refuse a plan that cannot be carried out, before anything is computed."""
         if self.algorithm not in ALGORITHMS:
             raise unknown("algorithm", self.algorithm, tuple(ALGORITHMS))
-        if self.environment is not None and not has_environment(self.environment):
-            raise unknown("environment", self.environment, ENVIRONMENTS)
+        if self.environment is not None:
+            dimensions(self.environment)  # which makes it, or says why not
         if not self.seeds or self.updates < 1 or self.evaluate_every < 1 or self.episodes < 1:
             raise ValueError("seeds, updates, evaluate-every and episodes must all be at least 1")
         if self.evaluate_every > EPOCH and self.evaluate_every % EPOCH:
@@ -93,8 +94,20 @@ def read_plan(directory: Path) -> Plan:
     return replace(plan, seeds=tuple(plan.seeds))
 
 
-def train(plan: Plan, prepared: Prepared, directory: Path, display: Display, *, keep: int = 2, save_every: float = 60.0) -> list[Row]:
-    """Carry out a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics."""
+def train(
+    plan: Plan,
+    prepared: Prepared,
+    directory: Path,
+    display: Display,
+    *,
+    keep: int = 2,
+    save_every: float = 60.0,
+    in_units: InUnits | None = None,
+) -> list[Row]:
+    """Carry out a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics.
+
+    `in_units` maps the policy's actions to the units of the log and the environment.
+    """
     plan.check()
     algorithm, rows = prepared.algorithm, prepared.rows
     if keep < 1:
@@ -135,7 +148,7 @@ def train(plan: Plan, prepared: Prepared, directory: Path, display: Display, *, 
                 pending.append({name: values.tolist() for name, values in metrics.items()})
                 display.advance(done, pending[-1])
                 if done % plan.evaluate_every == 0:
-                    evaluations = _evaluate(plan, act, learners.states, done)
+                    evaluations = _evaluate(plan, act, learners.states, done, in_units, rows.observation.shape[1])
                     for row in _rows(plan, done, pending, evaluations):
                         log.write(row)
                         display.evaluated(row)
@@ -194,7 +207,7 @@ def write_record(directory: Path, plan: Plan) -> None:
 
 def _environment() -> dict[str, Any]:
     versions = {}
-    for package in ("gridcount", "jax", "jaxlib", "equinox", "optax", "numpy", "mujoco"):
+    for package in ("gridcount", "jax", "jaxlib", "equinox", "optax", "numpy", "mujoco", "gymnasium", "gymnasium-robotics"):
         try:
             versions[package] = version(package)
         except PackageNotFoundError:
@@ -231,12 +244,13 @@ def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], i
     return states, record["updates"], record["pending"], record["sizes"]
 
 
-def _evaluate(plan: Plan, act: Any, states: list[Any], done: int) -> list[dict[str, float]]:
+def _evaluate(plan: Plan, act: Any, states: list[Any], done: int, in_units: InUnits | None, observation_dim: int) -> list[dict[str, float]]:
     """Each seed's scores; start states differ from evaluation to evaluation, but not from run to run."""
     if plan.environment is None:
         return [{} for _ in plan.seeds]
+    name, episodes = plan.environment, plan.episodes
     return [
-        evaluate(_policy(act, state), plan.environment, plan.episodes, seed=seed + 7919 * done).summary()
+        evaluate(_policy(act, state), name, episodes, seed + 7919 * done, in_units=in_units, observation_dim=observation_dim).summary()
         for seed, state in zip(plan.seeds, states, strict=True)
     ]
 

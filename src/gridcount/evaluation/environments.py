@@ -1,0 +1,96 @@
+"""Which environment a name stands for: D4RL's names, and every id registered with Gymnasium."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+from gridcount.data.catalogue import ADROIT, FAMILIES, MAZE_NAMES, NAMES, family_of, unknown
+
+GYMNASIUM_IDS = {"hopper": "Hopper-v4", "halfcheetah": "HalfCheetah-v4", "walker2d": "Walker2d-v4", "ant": "Ant-v4"} | {
+    family: f"gridcount/{family}-v1" for family in ADROIT
+}
+OPTIONS: dict[str, dict[str, Any]] = {"ant": {"use_contact_forces": True}}  # D4RL's ant observes them: 111 numbers
+MISSING = {
+    "antmaze": "Gymnasium-Robotics' AntMaze moves another ant (five times the torque, half the time step), "
+    "so a policy from D4RL's log means nothing there",
+    "kitchen": "D4RL's kitchen has no counterpart that works here",
+}
+ENVIRONMENTS = MAZE_NAMES + tuple(name for name in NAMES if family_of(name) in GYMNASIUM_IDS)  # dataset names with an environment
+SAME_TASK = re.compile(r"(Hopper|HalfCheetah|Walker2d|Ant)-v[45]")  # ids read by D4RL's reference scores: same reward, same limit
+
+
+class Environment(NamedTuple):
+    """Where policies are rolled out, and how their returns are read."""
+
+    name: str  # as a dataset or the user calls it
+    id: str  # as Gymnasium calls it
+    limit: int | None = None  # steps per episode; None: the environment's own
+    family: str | None = None  # whose reference scores normalise returns; None: returns stay as they are
+    options: Mapping[str, Any] = {}  # for gymnasium.make; never written to
+
+
+def has_environment(dataset: str) -> bool:
+    """Whether a dataset's name comes with an environment."""
+    return dataset in ENVIRONMENTS
+
+
+def why_none(dataset: str) -> str:
+    """Why a dataset comes without an environment."""
+    known = dataset.split("-")[0] if dataset in NAMES else ""
+    return MISSING.get(known, "no environment is known for this dataset")
+
+
+def find(name: str) -> Environment:
+    """The environment a name stands for; nothing is imported or made for it yet."""
+    family = family_of(name)
+    if name in MAZE_NAMES and family is not None:
+        return Environment(name, f"gridcount/{name}", FAMILIES[family].limit, family)
+    if name in ENVIRONMENTS and family is not None:
+        return Environment(name, GYMNASIUM_IDS[family], FAMILIES[family].limit, family, OPTIONS.get(family, {}))
+    if name in NAMES:
+        raise ValueError(f"{name} has no environment: {why_none(name)}. Name another with --env, or leave it out to train without scores")
+    same = SAME_TASK.fullmatch(name)
+    return Environment(name, name, None, same[1].lower() if same else None)
+
+
+@cache
+def dimensions(name: str) -> tuple[tuple[int, ...], int]:
+    """Numbers in an observation (a goal environment has two ways to give one) and in an action; makes the environment to see."""
+    from gridcount.envs.episodes import action_space, make_environment, observation_views
+
+    environment = find(name)
+    _register(environment)
+    made = make_environment(environment.id, **environment.options)
+    try:
+        return tuple(observation_views(made)), action_space(made).shape[0]
+    finally:
+        made.close()
+
+
+def _register(environment: Environment) -> None:
+    """Import what makes an environment known to Gymnasium, or say that nothing does."""
+    from gridcount.envs.episodes import is_registered, register_robotics
+
+    if is_registered(environment.id):
+        return
+    hint = ""
+    try:
+        register_robotics()  # it may be one of theirs
+    except ImportError as error:
+        hint = f"\nIf it is one of Gymnasium-Robotics': {error}"
+    if not is_registered(environment.id):
+        near = unknown("environment", environment.name, (*ENVIRONMENTS, *(id for id in GYMNASIUM_IDS.values() if "/" not in id)))
+        raise ValueError(f"{near}, and every id registered with Gymnasium, as in --env Hopper-v5 or --env my_module:MyTask-v0{hint}")
+
+
+def refuse_misfit(name: str, observation_dim: int, action_dim: int) -> None:
+    """Refuse to roll out a policy in an environment that speaks of other observations or actions."""
+    observations, actions = dimensions(name)
+    if observation_dim not in observations or action_dim != actions:
+        wanted = "an environment of {} observation and {} action dimensions"
+        has = wanted.format(" or ".join(map(str, observations)), actions)
+        raise ValueError(
+            f"the data calls for {wanted.format(observation_dim, action_dim)}, but {name} is {has}; "
+            "name another with --env, or leave it out to train without scores"
+        )

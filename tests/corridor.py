@@ -1,0 +1,40 @@
+"""A Gymnasium environment whose returns are known: it pays the valve's setting, and ends where its start says."""
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+Float32 = NDArray[np.float32]
+LIMIT = 6
+
+
+class Corridor(gymnasium.Env[Float32, Float32]):
+    """Observes (steps to go, steps made); the action is a valve from 0 to 100, paid as the reward."""
+
+    def __init__(self, tells: bool = True) -> None:
+        self.observation_space = gymnasium.spaces.Box(0, 10, (2,), np.float32)
+        self.action_space = gymnasium.spaces.Box(0, 100, (1,), np.float32)
+        self.tells = tells
+        self.length, self.steps = 0, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Float32, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.length, self.steps = int(self.np_random.integers(2, 10)), 0  # some end before the limit, some would after
+        return self._observation(), {}
+
+    def step(self, action: Float32) -> tuple[Float32, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action)
+        assert self.steps < self.length, "stepped after its end"
+        self.steps += 1
+        ended = self.steps == self.length
+        return self._observation(), float(action[0]), ended, False, {"is_success": ended} if self.tells else {}
+
+    def _observation(self) -> Float32:
+        return np.array([self.length - self.steps, self.steps], np.float32)
+
+
+gymnasium.register(id="known/Corridor-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT)
+gymnasium.register(id="known/Silent-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT, kwargs={"tells": False})
+gymnasium.register(id="known/Endless-v0", entry_point="corridor:Corridor")
