@@ -187,7 +187,7 @@ def test_data_make_writes_a_file_that_data_info_describes(tmp_path: Path, said: 
     assert "\x1b" not in out
     code, out, _ = said(["data", "info", str(path)])
     assert code == 0
-    for fact in ("transitions", "episodes", "terminals", "reward", "observation 3", "action 1"):
+    for fact in ("transitions", "episodes", "terminal", "reward", "observation[3]", "action[1]"):
         assert fact in out
     written = path.stat().st_mtime_ns
     assert said(["data", "make", UMAZE, "--transitions", "3000", "--seed", "5", "--directory", str(tmp_path)])[0] == 0
