@@ -24,7 +24,8 @@ def results_table() -> str:
         success = f"{np.mean(succeeded):.0%}" if succeeded else ""
         each_seed = ", ".join(f"{mean:.1f}" for mean in means)
         headline = f"**{np.mean(means):.1f}** ± {np.std(means):.1f}"
-        label = f"{plan['algorithm']} on {plan['dataset']} (generated data)"
+        coarser = plan["fields"].get("state_bins")
+        label = plan["algorithm"] + (f", `--state-bins {coarser}`" if coarser else "") + f" on {plan['dataset']} (generated data)"
         lines.append(f"| {label} | {len(means)} | {plan['updates']:,} | {headline} | {each_seed} | {success} |")
     return "\n".join(lines)
 
