@@ -225,7 +225,7 @@ def resume(run: Path, dataset: Path, *changes: str) -> int:
     ("change", "named"),
     [
         (["--critic-rate", "1e-3"], "critic_rate was 0.0003, now 0.001"),
-        (["--pessimism", "0.5"], "pessimism was 0.2, now 0.5"),
+        (["--pessimism", "0.5"], "pessimism was 0.4, now 0.5"),
         (["--hidden", "16"], "hidden was [8], now [16]"),
         (["--seeds", "2"], "seeds was [0], now [0, 1]"),
         (["--episodes", "3"], "episodes was 2, now 3"),
