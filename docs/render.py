@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent
 def results_table() -> str:
     """Scores of the runs kept in results/, as they came out."""
     lines = [
-        "| | seeds | updates | mean of the last three evaluations | each seed | every episode reached the goal |",
+        "| | seeds | updates | mean of the last three evaluations | each seed | episodes that reached the goal |",
         "|---|---|---|---|---|---|",
     ]
     for run in sorted((ROOT / "results").glob("*/config.json")):
