@@ -1,5 +1,6 @@
 """Pictures: whole files that show something, for every algorithm and for several runs at once."""
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -94,3 +95,14 @@ def test_a_directory_that_is_no_run_is_refused_by_name(counting: Path, tmp_path:
     for words in (["plot", str(tmp_path)], ["plot", str(counting), str(tmp_path)]):
         assert main(words) == 2
         assert f"{tmp_path}: not a run directory" in capsys.readouterr().err
+
+
+def test_training_succeeds_where_matplotlib_is_not_installed(
+    maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("gridcount.report")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
+    words = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--updates", "20"]
+    assert main(["train", str(maze_file), *words, "--evaluate-every", "20", "--run", str(tmp_path / "run")]) == 0
+    assert "pip install 'gridcount[plots]'" in capsys.readouterr().out

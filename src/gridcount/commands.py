@@ -39,7 +39,7 @@ jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_C
 class Train:
     """Train a policy from logged data, evaluating it as it learns."""
 
-    dataset: tyro.conf.Positional[str]  # a dataset name such as maze2d-umaze-v1, or an .hdf5 file
+    dataset: tyro.conf.Positional[str]  # a dataset name such as maze2d-umaze-v1, an imported name, or a file (.hdf5, .npz, .parquet, .csv)
     algo: str = "gpc-sac"  # the algorithm
     env: str | None = None  # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
     preset: Preset = "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
@@ -107,7 +107,10 @@ def train(words: list[str]) -> int:
     else:
         _print_headline(rows, console)
     if options.plot:
-        return _draw(directory, prepared, data, console)
+        try:
+            return _draw(directory, prepared, data, console)
+        except ImportError as error:  # Matplotlib is an extra; a run that trained well has not failed for want of it
+            console.print(f"no pictures: {error}", soft_wrap=True)
     return 0
 
 
