@@ -26,11 +26,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.algorithms.sac import SAC
 from gridcount.counts.grid import StateCells
 from gridcount.data.transitions import Transitions
-from gridcount.training.loop import make_block
 
 ROWS, OBSERVATION, ACTION, UPDATES, ROUNDS = 200_000, 17, 6, 40, 8
 

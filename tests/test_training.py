@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
-from gridcount.algorithms.contract import Prepared
+from gridcount.algorithms.blocks import make_block
+from gridcount.algorithms.contract import Prepared, Report, silent
 from gridcount.cli import main
 from gridcount.data.catalogue import FAMILIES
 from gridcount.data.transitions import Batch
@@ -25,7 +26,7 @@ from gridcount.evaluation.rollouts import evaluate
 from gridcount.training import run as runs
 from gridcount.training.checkpoints import numbered
 from gridcount.training.logs import read_rows
-from gridcount.training.loop import SideBySide, Vectorised, make_block, seed_keys
+from gridcount.training.loop import SideBySide, Vectorised, seed_keys
 from gridcount.training.progress import ConsoleDisplay
 
 UMAZE = "maze2d-umaze-v1"
@@ -181,7 +182,7 @@ class BreaksUnseen:
 
     batch_size: int = 4
 
-    def init(self, key: Array, rows: Batch) -> dict[str, Array]:
+    def init(self, key: Array, rows: Batch, report: Report = silent) -> dict[str, Array]:
         return {"weight": jnp.zeros(2), "updates": jnp.zeros((), jnp.int32)}
 
     def update(self, state: dict[str, Array], batch: Batch, key: Array) -> tuple[dict[str, Array], dict[str, Array]]:

@@ -83,6 +83,19 @@ class TanhGaussian(eqx.Module):
         return mean, jnp.clip(log_std, *LOG_STD_RANGE)
 
 
+class Deterministic(eqx.Module):
+    """A policy that is a function: the tanh of a perceptron."""
+
+    trunk: MLP
+
+    def __init__(self, observation_dim: int, action_dim: int, hidden: tuple[int, ...], key: Array, *, layer_norm: bool = False):
+        self.trunk = MLP((observation_dim, *hidden, action_dim), key, layer_norm=layer_norm, last_scale=1e-3)
+
+    def __call__(self, observation: Array) -> Array:
+        """The action at each observation, in (-1, 1)."""
+        return jnp.tanh(self.trunk(observation))
+
+
 def _normalise(x: Array, axis: int) -> Array:
     """LayerNorm over the features, without its scale and offset."""
     centred = x - x.mean(axis=axis, keepdims=True)

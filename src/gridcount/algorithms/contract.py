@@ -1,5 +1,6 @@
 """What every algorithm is: its hyper-parameters, one look at the data, and three pure functions."""
 
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jax import Array
@@ -8,6 +9,11 @@ from gridcount.data.transitions import Batch, Transitions
 
 State = TypeVar("State")
 Metrics = dict[str, Array]
+Report = Callable[[str, int, int], None]  # told what is being learnt first, how many updates of it are done, and of how many
+
+
+def silent(what: str, done: int, updates: int) -> None:
+    """A report nobody reads."""
 
 
 class Prepared(NamedTuple):
@@ -30,8 +36,8 @@ class Algorithm(Protocol[State]):
     def prepare(self, data: Transitions) -> Prepared:
         """Settle automatic values and the columns of a batch."""
 
-    def init(self, key: Array, rows: Batch) -> State:
-        """A fresh state for one seed."""
+    def init(self, key: Array, rows: Batch, report: Report = silent) -> State:
+        """A fresh state for one seed; an algorithm that learns something beforehand does it here and reports on it."""
 
     def update(self, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         """One gradient step on a batch."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared
+from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
 from gridcount.algorithms.sac import (
     SACState,
     SoftFields,
@@ -67,7 +67,7 @@ class GPCSAC(SoftFields):
         rows = data.rows()._replace(state_cell=here, next_state_cell=there)
         return Prepared(settled, rows, notes)
 
-    def init(self, key: Array, rows: Batch) -> GPCState:
+    def init(self, key: Array, rows: Batch, report: Report = silent) -> GPCState:
         """SAC's networks, the grid over the log's actions, and the table with its prior."""
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
         grid = Grid.fit(np.asarray(rows.action), int(number(self.bins)), self.margin, limit=1.0)

@@ -7,13 +7,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared
+from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, polyak, soft_value, td_target, temperature_loss
 from gridcount.networks import Critics, TanhGaussian
@@ -64,7 +64,7 @@ class SAC(SoftFields):
         """SAC takes the rows as they are."""
         return Prepared(self, data.rows(), {})
 
-    def init(self, key: Array, rows: Batch) -> SACState:
+    def init(self, key: Array, rows: Batch, report: Report = silent) -> SACState:
         """Random networks, targets equal to the critics, temperature 1."""
         return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1])
 
@@ -129,9 +129,7 @@ def step_temperature(config: SoftFields, state: SACState, log_prob: Array) -> tu
 
 def step_critics(config: SoftFields, state: SACState, loss: Callable[[Critics], tuple[Array, Metrics]]) -> tuple[SACState, Metrics]:
     """One Adam step of the critics on a loss."""
-    (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(state.critics)
-    change, optimiser = optax.adam(config.critic_rate).update(gradient, state.critic_optimiser)
-    critics = eqx.apply_updates(state.critics, change)
+    critics, optimiser, value, metrics = descend(optax.adam(config.critic_rate), loss, state.critics, state.critic_optimiser)
     return state._replace(critics=critics, critic_optimiser=optimiser), metrics | {"critic_loss": value}
 
 
@@ -146,9 +144,7 @@ def step_policy(config: SoftFields, state: SACState, batch: Batch, key: Array, t
         q = state.critics(batch.observation, action)
         return -soft_value(q, log_prob, temperature).mean(), {"entropy": -log_prob.mean(), "q_policy": q.min(axis=0).mean()}
 
-    (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(state.policy)
-    change, optimiser = optax.adam(config.policy_rate).update(gradient, state.policy_optimiser)
-    policy = eqx.apply_updates(state.policy, change)
+    policy, optimiser, value, metrics = descend(optax.adam(config.policy_rate), loss, state.policy, state.policy_optimiser)
     state = state._replace(policy=policy, policy_optimiser=optimiser)
     return state, metrics | {"policy_loss": value, "temperature": temperature}
 

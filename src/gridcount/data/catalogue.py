@@ -43,7 +43,13 @@ ANTMAZE_NAMES = tuple(
     f"antmaze-{task}-v2" for task in ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
 )
 KITCHEN_NAMES = tuple(f"kitchen-{task}-v0" for task in ("complete", "partial", "mixed"))
+DOMAINS = {"maze2d": MAZE_NAMES, "gym": GYM_NAMES, "adroit": ADROIT_NAMES, "antmaze": ANTMAZE_NAMES, "kitchen": KITCHEN_NAMES}
 NAMES = MAZE_NAMES + GYM_NAMES + ADROIT_NAMES + ANTMAZE_NAMES + KITCHEN_NAMES
+
+
+def domain_of(name: str) -> str:
+    """The group of datasets that papers tune together, or "" for a dataset of one's own."""
+    return next((domain for domain, names in DOMAINS.items() if name in names), "")
 
 
 def family_of(name: str) -> str | None:

@@ -25,6 +25,7 @@ class Batch(NamedTuple):
     terminated: Array  # [rows] 1.0 where the episode truly ended, so nothing is bootstrapped
     state_cell: Any = None  # [rows] rank of the observation's grid cell, for algorithms that count
     next_state_cell: Any = None  # [rows] the same of the next observation
+    next_action: Any = None  # [rows, action_dim] the log's own next action, for algorithms that ask for it
 
 
 def _unset() -> Float32:

@@ -1,10 +1,10 @@
 """The compiled loop: a block of updates is one program, and several seeds run it together."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -12,56 +12,17 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from gridcount.algorithms.blocks import Block, draw, learn, make_block
 from gridcount.algorithms.contract import Algorithm, Metrics
 from gridcount.data.transitions import Batch
 
 SeedMetrics = dict[str, NDArray[np.float64]]  # name -> [seeds], the mean over a block
-Block = Callable[[Any, Batch, Array, Array], tuple[Any, Metrics]]
 
 
 def seed_keys(seed: int) -> tuple[Array, Array]:
     """The key that makes a seed's networks and the key that draws its batches and actions."""
     init_key, train_key = jax.random.split(jax.random.key(seed))
     return init_key, train_key
-
-
-class Draws(NamedTuple):
-    """The randomness of a block of updates."""
-
-    indices: Array  # [updates, batch] rows of the dataset
-    keys: Array  # [updates]
-
-
-def draw(key: Array, start: Array, updates: int, batch_size: int, rows: int) -> Draws:
-    """What updates from `start` on draw.
-
-    The randomness of update t is fold_in(key, t), whatever block it falls in: that is what lets a run stop anywhere and go on to the
-    same bits.
-    """
-    keys = jax.vmap(partial(jax.random.fold_in, key))(start + jnp.arange(updates))
-    batch_keys, update_keys = jax.vmap(partial(jax.random.split, num=2), out_axes=1)(keys)
-    pick = partial(jax.random.randint, shape=(batch_size,), minval=0, maxval=rows)
-    return Draws(jax.vmap(pick)(batch_keys), update_keys)
-
-
-def learn(algorithm: Algorithm[Any], state: Any, batches: Batch, keys: Array) -> tuple[Any, Metrics]:
-    """An update per batch, one after the other; the metrics are means over them."""
-    state, metrics = jax.lax.scan(lambda state, step: algorithm.update(state, *step), state, (batches, keys))
-    return state, jax.tree.map(lambda metric: metric.mean(axis=0), metrics)
-
-
-def make_block(algorithm: Algorithm[Any], updates: int) -> Block:
-    """A function (state, rows, key, start) -> (state, mean metrics) that makes `updates` updates: one program.
-
-    The rows are an argument, because a closed-over array would be compiled into the program.
-    """
-
-    def block(state: Any, rows: Batch, key: Array, start: Array) -> tuple[Any, Metrics]:
-        draws = draw(key, start, updates, algorithm.batch_size, len(rows.reward))
-        batches = jax.tree.map(lambda column: column[draws.indices], rows)
-        return learn(algorithm, state, batches, draws.keys)
-
-    return block
 
 
 class Learners(Protocol):

@@ -16,6 +16,9 @@ class Display(Protocol):
     def begin(self, updates: int, done: int) -> None:
         """A run of `updates` starts (or goes on) at `done`."""
 
+    def pretrained(self, what: str, done: int, updates: int) -> None:
+        """A block of what is learnt before the run itself ended."""
+
     def advance(self, done: int, metrics: dict[str, list[float]]) -> None:
         """A block ended."""
 
@@ -54,6 +57,12 @@ class ConsoleDisplay:
         """A run of `updates` starts (or goes on) at `done`."""
         self._total, self._start, self._since = updates, done, time.monotonic()
         self._bar.update(self._task, total=updates, completed=done, description="compiling")
+
+    def pretrained(self, what: str, done: int, updates: int) -> None:
+        """A block of what is learnt before the run itself ended."""
+        self._bar.update(self._task, total=updates, completed=done, description=f"learning the {what} first")
+        if done == updates:
+            self._console.print(f"{what} learnt in {updates:,} updates", highlight=False, soft_wrap=True)
 
     def advance(self, done: int, metrics: dict[str, list[float]]) -> None:
         """A block ended."""

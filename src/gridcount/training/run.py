@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
@@ -22,7 +22,7 @@ import jax
 import numpy as np
 
 from gridcount.algorithms import ALGORITHMS
-from gridcount.algorithms.contract import Prepared
+from gridcount.algorithms.contract import Prepared, Report
 from gridcount.data.catalogue import unknown
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import dimensions, refuse_misfit
@@ -115,15 +115,13 @@ def train(
     if plan.environment is not None:
         refuse_misfit(plan.environment, rows.observation.shape[1], rows.action.shape[1])
     keys = [seed_keys(seed) for seed in plan.seeds]
-    states = [algorithm.init(init_key, rows) for init_key, _ in keys]
     done = 0
     pending: list[dict[str, list[float]]] = []  # metrics of blocks since the last evaluation
     sizes: dict[str, int] = {}
     if saved := checkpoints.numbered(directory / "checkpoints"):
-        states, done, pending, sizes = _restore(saved[-1], states, plan)
+        states, done, pending, sizes = _restore(saved[-1], [_template(prepared)] * len(keys), plan)
     write_record(directory, plan)
     block_size = min(plan.evaluate_every, EPOCH)
-    learners = make_learners(algorithm, block_size, states, rows, [train_key for _, train_key in keys])
     act = jax.jit(algorithm.act)
     log = MetricLog(directory, plan.seeds, sizes)
     last_save = time.monotonic()
@@ -138,29 +136,30 @@ def train(
         checkpoints.save(directory / "checkpoints" / f"{done:010d}.npz", arrays)
         checkpoints.prune(directory / "checkpoints", keep)
 
-    with _stop_on_interrupt() as stop, display:
+    with _stop_on_interrupt() as stop, closing(log), display:
+        if not saved:
+            inits = zip(plan.seeds, keys, strict=True)
+            states = [algorithm.init(init_key, rows, _reporting(display, seed, stop)) for seed, (init_key, _) in inits]
+        learners = make_learners(algorithm, block_size, states, rows, [train_key for _, train_key in keys])
         display.begin(plan.updates, done)
-        try:
-            while done < plan.updates:
-                metrics = learners.advance(done)
-                _refuse_divergence(metrics, learners.states, plan.seeds, done, directory)
-                done += block_size
-                pending.append({name: values.tolist() for name, values in metrics.items()})
-                display.advance(done, pending[-1])
-                if done % plan.evaluate_every == 0:
-                    evaluations = _evaluate(plan, act, learners.states, done, in_units, rows.observation.shape[1])
-                    for row in _rows(plan, done, pending, evaluations):
-                        log.write(row)
-                        display.evaluated(row)
-                    pending = []
-                    if done == plan.updates or time.monotonic() - last_save > save_every:
-                        save()
-                        last_save = time.monotonic()
-                if stop.requested and done < plan.updates:
+        while done < plan.updates:
+            metrics = learners.advance(done)
+            _refuse_divergence(metrics, learners.states, plan.seeds, done, directory)
+            done += block_size
+            pending.append({name: values.tolist() for name, values in metrics.items()})
+            display.advance(done, pending[-1])
+            if done % plan.evaluate_every == 0:
+                evaluations = _evaluate(plan, act, learners.states, done, in_units, rows.observation.shape[1])
+                for row in _rows(plan, done, pending, evaluations):
+                    log.write(row)
+                    display.evaluated(row)
+                pending = []
+                if done == plan.updates or time.monotonic() - last_save > save_every:
                     save()
-                    raise Interrupted(f"stopped at update {done:,}; everything is in {directory}")
-        finally:
-            log.close()
+                    last_save = time.monotonic()
+            if stop.requested and done < plan.updates:
+                save()
+                raise Interrupted(f"stopped at update {done:,}; everything is in {directory}")
     return read_rows(directory)
 
 
@@ -170,8 +169,7 @@ def restore_policies(directory: Path, prepared: Prepared) -> tuple[list[Any], li
     saved = checkpoints.numbered(directory / "checkpoints")
     if not saved:
         raise FileNotFoundError(f"{directory}: the run has no checkpoint yet; let it train a little longer")
-    template = jax.eval_shape(lambda key: prepared.algorithm.init(key, prepared.rows), jax.random.key(0))
-    states, done, _, _ = _restore(saved[-1], [template] * len(plan.seeds), plan)
+    states, done, _, _ = _restore(saved[-1], [_template(prepared)] * len(plan.seeds), plan)
     act = jax.jit(prepared.algorithm.act)
     return states, [_policy(act, state) for state in states], done
 
@@ -229,6 +227,22 @@ def _write_whole(path: Path, text: str) -> None:
     partial = path.with_suffix(".partial")
     partial.write_text(text)
     partial.replace(path)
+
+
+def _template(prepared: Prepared) -> Any:
+    """The shapes and types of a state, without making one."""
+    return jax.eval_shape(lambda key: prepared.algorithm.init(key, prepared.rows), jax.random.key(0))
+
+
+def _reporting(display: Display, seed: int, stop: "_Stop") -> Report:
+    """What tells the display of a seed's pre-training, and ends it when the user wants to stop."""
+
+    def report(what: str, done: int, updates: int) -> None:
+        display.pretrained(f"seed {seed}: {what}", done, updates)
+        if stop.requested:
+            raise Interrupted(f"stopped while learning the {what} of seed {seed}, which starts again when the run goes on")
+
+    return report
 
 
 def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], int, list[dict[str, list[float]]], dict[str, int]]:
