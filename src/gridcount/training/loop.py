@@ -19,6 +19,11 @@ from gridcount.data.transitions import Batch
 SeedMetrics = dict[str, NDArray[np.float64]]  # name -> [seeds], the mean over a block
 
 
+def available_cores() -> list[int]:
+    """The cores this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+
+
 def seed_keys(seed: int) -> tuple[Array, Array]:
     """The key that makes a seed's networks and the key that draws its batches and actions."""
     init_key, train_key = jax.random.split(jax.random.key(seed))
@@ -47,7 +52,7 @@ class SideBySide:
         self._rows = jax.tree.map(jnp.asarray, rows)
         self._keys = list(keys)
         self._block = jax.jit(block, donate_argnums=0)
-        self._pool = ThreadPoolExecutor(min(len(self._states), os.cpu_count() or 1))
+        self._pool = ThreadPoolExecutor(min(len(self._states), len(available_cores())))
         self._compiled: Any = None
 
     @property
@@ -101,7 +106,7 @@ class OnDisk:
         self._draw = jax.jit(lambda key, start: draw(key, start, updates, algorithm.batch_size, len(rows.reward)))
         self._learn = jax.jit(partial(learn, algorithm), donate_argnums=0)
         self._compiled: Any = None
-        self._pool = ThreadPoolExecutor(min(len(self._states), os.cpu_count() or 1))
+        self._pool = ThreadPoolExecutor(min(len(self._states), len(available_cores())))
         self._readers = ThreadPoolExecutor(len(self._states))
         self._ahead: dict[tuple[int, int], Future[tuple[Batch, Array]]] = {}  # (seed, start) -> its batches
 
