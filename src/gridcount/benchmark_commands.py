@@ -32,6 +32,9 @@ class Benchmark:
     episodes: int | None = None  # episodes per evaluation and seed; by default the suite's
     data: tuple[str, ...] = ()  # files to read datasets from, as in hopper-medium-v2=recollected.hdf5
     workers: int | None = None  # cells at once; by default one per core
+    ray: str | None = None  # run on a Ray cluster: its address (HOST:PORT), or "auto" for the one this machine is part of
+    cell_cores: int = 1  # cores each cell asks of the cluster
+    cell_accelerators: float = 0.0  # accelerators each cell asks of the cluster
     dry_run: bool = False  # only say what would run and how long it should take on this machine
 
 
@@ -50,7 +53,7 @@ def benchmark(words: list[str]) -> int:
     console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; everything goes to {out}", soft_wrap=True)
     if options.dry_run:
         return _dry_run(left, options.workers, console)
-    problems = run_local(left, out, console, options.workers) if left else {}
+    problems = _run(left, out, options, console) if left else {}
     for label, problem in problems.items():
         console.print(f"failed: {label}: {problem}", soft_wrap=True)
     if any((out / "results").glob("*.parquet")):
@@ -59,6 +62,14 @@ def benchmark(words: list[str]) -> int:
         console.print(_headline(suite, cells, out))
         console.print(f"results: {path}", soft_wrap=True)
     return 1 if problems else 0
+
+
+def _run(cells: list[Cell], out: Path, options: Benchmark, console: Console) -> dict[str, str]:
+    if options.ray is None:
+        return run_local(cells, out, console, options.workers)
+    from gridcount.benchmark.ray_cluster import Resources, run_on_ray
+
+    return run_on_ray(cells, out, console, options.ray, Resources(options.cell_cores, options.cell_accelerators))
 
 
 def _narrowed(suite: Suite, options: Benchmark) -> Suite:

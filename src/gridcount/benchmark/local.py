@@ -56,7 +56,8 @@ def run_local(cells: Sequence[Cell], out: Path, console: Console, workers: int |
     free = [tuple(cores[i * share : (i + 1) * share] or cores[i % len(cores) :][:1]) for i in range(workers)]
     waiting, running, problems = list(cells), list[Job](), dict[str, str]()
     (out / "cells").mkdir(parents=True, exist_ok=True)
-    with _stopping() as stop, Overview(console, cells, out) as overview:
+    directories = {cell.label: cell.directory(out / "cells") for cell in cells}
+    with _stopping() as stop, Overview(console, cells, lambda cell: Progress.read(directories[cell.label])) as overview:
         while running or (waiting and not stop):
             while waiting and free and not stop:
                 running.append(_start(waiting.pop(0), out, free.pop(0)))
@@ -64,7 +65,7 @@ def run_local(cells: Sequence[Cell], out: Path, console: Console, workers: int |
                 running.remove(job)
                 free.append(job.cores)
                 if job.process.returncode not in (0, 130):
-                    problems[job.cell.label] = _last_words(job.cell.directory(out / "cells"))
+                    problems[job.cell.label] = _last_words(directories[job.cell.label])
                 overview.ended(job.cell, job.process.returncode)
             if stop:
                 for job in running:

@@ -1,8 +1,7 @@
 """All cells at a glance: state, score so far, rate, time left. A live table in a terminal, a line per event in a log."""
 
 import time
-from collections.abc import Collection, Sequence
-from pathlib import Path
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -18,11 +17,10 @@ ENDS = {0: "done", 130: "stopped, and can go on"}
 
 
 class Overview:
-    """Watches the cells' directories."""
+    """Asks for each cell's progress and shows it."""
 
-    def __init__(self, console: Console, cells: Sequence[Cell], out: Path):
-        self._console, self._cells = console, list(cells)
-        self._directories = {cell.label: cell.directory(out / "cells") for cell in cells}
+    def __init__(self, console: Console, cells: Sequence[Cell], progress: Callable[[Cell], Progress]):
+        self._console, self._cells, self._progress = console, list(cells), progress
         self._ended: dict[str, str] = {}
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
         self._last = time.monotonic()
@@ -39,14 +37,14 @@ class Overview:
     def ended(self, cell: Cell, code: int) -> None:
         """A cell's worker ended."""
         self._ended[cell.label] = ENDS.get(code, "failed")
-        progress = Progress.read(self._directories[cell.label])
+        progress = self._progress(cell)
         score = "" if progress.score is None else f", last score {progress.score:.1f}"
         told = f"{len(self._ended)} of {len(self._cells)}  {cell.label}: {self._ended[cell.label]}{score} {progress.note}"
         self._console.print(told.rstrip(), soft_wrap=True)
 
     def refresh(self, running: Collection[str]) -> None:
         """Show how far everything is."""
-        found = {cell.label: Progress.read(self._directories[cell.label]) for cell in self._cells if cell.label in running}
+        found = {cell.label: self._progress(cell) for cell in self._cells if cell.label in running}
         if self._live:
             self._live.update(self._table(found), refresh=True)
         elif time.monotonic() - self._last > EVERY:

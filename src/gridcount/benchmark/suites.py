@@ -41,6 +41,8 @@ class Suite:
     fields: dict[str, Any] = field(default_factory=dict)  # changed for every algorithm that has the field
     published: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # algorithm -> dataset -> mean, and spread where printed
     data: dict[str, str] = field(default_factory=dict)  # dataset -> a file to read it from
+    environments: dict[str, str] = field(default_factory=dict)  # dataset -> a Gymnasium id to score it in, where it has none of its own
+    scored: bool = True  # whether policies are rolled out at all
 
     def cells(self) -> list[Cell]:
         """Every cell with all its hyper-parameters but the automatic ones, in the order of the table."""
@@ -70,6 +72,8 @@ class Suite:
             evaluate_every=every,
             episodes=self.episodes,
             data=self.data.get(dataset, dataset),
+            environment=self.environments.get(dataset),
+            scored=self.scored,
         )
 
 
