@@ -7,6 +7,7 @@ USAGE = """\
 gridcount: offline reinforcement learning that counts
 
   gridcount train DATASET       train a policy from logged data, evaluate it as it learns
+  gridcount algorithms          list what can be trained, and what each costs
   gridcount evaluate RUN        roll out a trained policy and print its score
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
   gridcount benchmark SUITE     run a table's or a figure's worth of experiments
@@ -21,6 +22,7 @@ Each command explains its flags with --help. To begin:
 """
 COMMANDS = {
     "train": "commands",
+    "algorithms": "algorithm_commands",
     "evaluate": "commands",
     "plot": "commands",
     "benchmark": "benchmark_commands",
