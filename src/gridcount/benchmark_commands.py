@@ -53,7 +53,11 @@ def benchmark(words: list[str]) -> int:
     console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; everything goes to {out}", soft_wrap=True)
     if options.dry_run:
         return _dry_run(left, options.workers, console)
-    problems = _run(left, out, options, console) if left else {}
+    try:
+        problems = _run(left, out, options, console) if left else {}
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on where each cell stopped", soft_wrap=True)
+        return 130
     for label, problem in problems.items():
         console.print(f"failed: {label}: {problem}", soft_wrap=True)
     if any((out / "results").glob("*.parquet")):
