@@ -4,12 +4,14 @@ from dataclasses import replace
 from typing import Any
 
 from gridcount.algorithms.contract import Algorithm
+from gridcount.algorithms.cql import CQL
 from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.algorithms.presets import preset_fields
 from gridcount.algorithms.sac import SAC
 from gridcount.data.catalogue import unknown
 
 ALGORITHMS: dict[str, type[Any]] = {
+    "cql": CQL,
     "gpc-sac": GPCSAC,
     "sac": SAC,
 }

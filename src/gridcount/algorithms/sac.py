@@ -87,11 +87,11 @@ class SAC(SoftFields):
         return state.acting_policy.mode(observation)
 
 
-def init_networks(config: SoftFields, key: Array, observation_dim: int, action_dim: int) -> SACState:
+def init_networks(config: SoftFields, key: Array, observation_dim: int, action_dim: int, n_critics: int = 2) -> SACState:
     """Random networks, targets equal to the critics, temperature 1."""
     policy_key, critic_key = jax.random.split(key)
     policy = TanhGaussian(observation_dim, action_dim, config.hidden, policy_key)
-    critics = Critics(2, observation_dim, action_dim, config.hidden, critic_key, layer_norm=config.layer_norm)
+    critics = Critics(n_critics, observation_dim, action_dim, config.hidden, critic_key, layer_norm=config.layer_norm)
     log_temperature = jnp.zeros(())
     return SACState(
         policy,
