@@ -54,3 +54,13 @@ def conservative_gap(q_sampled: Array, log_density: Array, q_data: Array) -> Arr
     [critics, samples, rows], [samples, rows] and [critics, rows] -> [critics] (CQL, Eq. 4 with the importance weights of its appendix F).
     """
     return (jax.nn.logsumexp(q_sampled - log_density, axis=1) - q_data).mean(axis=-1)
+
+
+def ensemble_similarity(slopes: Array) -> Array:
+    """Cosines between critics' action gradients, 1/(N-1) * sum over i != j, averaged over rows: [critics, rows, dims] -> scalar (EDAC).
+
+    Of unit vectors g_i that sum is |sum_i g_i|^2 - sum_i |g_i|^2, which needs no pairs.
+    """
+    unit = slopes * jax.lax.rsqrt((slopes**2).sum(axis=-1, keepdims=True) + 1e-20)
+    pairs = (unit.sum(axis=0) ** 2).sum(axis=-1) - (unit**2).sum(axis=(0, 2))
+    return pairs.mean() / (len(slopes) - 1)

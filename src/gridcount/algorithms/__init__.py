@@ -5,15 +5,19 @@ from typing import Any
 
 from gridcount.algorithms.contract import Algorithm
 from gridcount.algorithms.cql import CQL
+from gridcount.algorithms.edac import EDAC
 from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.algorithms.presets import preset_fields
 from gridcount.algorithms.sac import SAC
+from gridcount.algorithms.sac_n import SACN
 from gridcount.data.catalogue import unknown
 
 ALGORITHMS: dict[str, type[Any]] = {
     "cql": CQL,
+    "edac": EDAC,
     "gpc-sac": GPCSAC,
     "sac": SAC,
+    "sac-n": SACN,
 }
 
 __all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]
