@@ -64,3 +64,8 @@ def ensemble_similarity(slopes: Array) -> Array:
     unit = slopes * jax.lax.rsqrt((slopes**2).sum(axis=-1, keepdims=True) + 1e-20)
     pairs = (unit.sum(axis=0) ** 2).sum(axis=-1) - (unit**2).sum(axis=(0, 2))
     return pairs.mean() / (len(slopes) - 1)
+
+
+def ensemble_spread(q: Array) -> Array:
+    """Disagreement of an ensemble, its standard deviation (N - 1 in the denominator): [critics, rows] -> [rows] (PBRL's uncertainty)."""
+    return q.std(axis=0, ddof=1)

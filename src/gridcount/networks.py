@@ -45,16 +45,35 @@ class Critics(eqx.Module):
     """An ensemble of independent Q functions with one leading axis over all weights."""
 
     members: MLP
+    priors: MLP | None  # networks that never learn, added to the members' outputs (randomised prior functions); None: there are none
+    prior_scale: float = eqx.field(static=True)
 
-    def __init__(self, count: int, observation_dim: int, action_dim: int, hidden: tuple[int, ...], key: Array, *, layer_norm: bool = False):
+    def __init__(
+        self,
+        count: int,
+        observation_dim: int,
+        action_dim: int,
+        hidden: tuple[int, ...],
+        key: Array,
+        *,
+        layer_norm: bool = False,
+        prior_scale: float = 0.0,
+    ):
         sizes = (observation_dim + action_dim, *hidden, 1)
-        self.members = eqx.filter_vmap(lambda k: MLP(sizes, k, layer_norm=layer_norm))(jax.random.split(key, count))
+        make = eqx.filter_vmap(lambda k: MLP(sizes, k, layer_norm=layer_norm))
+        self.members = make(jax.random.split(key, count))
+        self.priors = make(jax.random.split(jax.random.fold_in(key, 1), count)) if prior_scale else None
+        self.prior_scale = prior_scale
 
     def __call__(self, observation: Array, action: Array) -> Array:
         """Q of each critic: [critics, rows]."""
         x = jnp.concatenate([observation, action], axis=-1)
+        q = self._run(self.members, x)
+        return q if self.priors is None else q + self.prior_scale * jax.lax.stop_gradient(self._run(self.priors, x))
+
+    def _run(self, networks: MLP, x: Array) -> Array:
         features_first = len(x) >= TALL
-        q: Array = eqx.filter_vmap(lambda member: member(x.T if features_first else x, features_first=features_first))(self.members)
+        q: Array = eqx.filter_vmap(lambda member: member(x.T if features_first else x, features_first=features_first))(networks)
         return q[:, 0] if features_first else q[..., 0]
 
     def with_slopes(self, observation: Array, action: Array) -> tuple[Array, Array]:

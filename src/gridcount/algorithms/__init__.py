@@ -7,6 +7,7 @@ from gridcount.algorithms.contract import Algorithm
 from gridcount.algorithms.cql import CQL
 from gridcount.algorithms.edac import EDAC
 from gridcount.algorithms.gpc_sac import GPCSAC
+from gridcount.algorithms.pbrl import PBRL
 from gridcount.algorithms.presets import preset_fields
 from gridcount.algorithms.sac import SAC
 from gridcount.algorithms.sac_n import SACN
@@ -16,6 +17,7 @@ ALGORITHMS: dict[str, type[Any]] = {
     "cql": CQL,
     "edac": EDAC,
     "gpc-sac": GPCSAC,
+    "pbrl": PBRL,
     "sac": SAC,
     "sac-n": SACN,
 }
