@@ -46,3 +46,26 @@ def count_penalty_loss(q: Array, uncertainty: Array, floor: float) -> Array:
     """(Q - max(Q - beta*u, floor))^2 with the target held fixed (Eq. 6 to 8), averaged over rows, summed over critics."""
     target = jax.lax.stop_gradient(jnp.maximum(q - uncertainty, floor))
     return ((q - target) ** 2).mean(axis=-1).sum()
+
+
+def conservative_gap(q_sampled: Array, log_density: Array, q_data: Array) -> Array:
+    """How far the soft maximum over actions lies above the data's: log sum_i exp(Q_i - log p_i) - Q(s, a), averaged over rows.
+
+    [critics, samples, rows], [samples, rows] and [critics, rows] -> [critics] (CQL, Eq. 4 with the importance weights of its appendix F).
+    """
+    return (jax.nn.logsumexp(q_sampled - log_density, axis=1) - q_data).mean(axis=-1)
+
+
+def ensemble_similarity(slopes: Array) -> Array:
+    """Cosines between critics' action gradients, 1/(N-1) * sum over i != j, averaged over rows: [critics, rows, dims] -> scalar (EDAC).
+
+    Of unit vectors g_i that sum is |sum_i g_i|^2 - sum_i |g_i|^2, which needs no pairs.
+    """
+    unit = slopes * jax.lax.rsqrt((slopes**2).sum(axis=-1, keepdims=True) + 1e-20)
+    pairs = (unit.sum(axis=0) ** 2).sum(axis=-1) - (unit**2).sum(axis=(0, 2))
+    return pairs.mean() / (len(slopes) - 1)
+
+
+def ensemble_spread(q: Array) -> Array:
+    """Disagreement of an ensemble, its standard deviation (N - 1 in the denominator): [critics, rows] -> [rows] (PBRL's uncertainty)."""
+    return q.std(axis=0, ddof=1)

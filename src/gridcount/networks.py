@@ -9,6 +9,7 @@ from jax import Array
 
 TALL = 512  # rows from which on a CPU multiplies and sums faster with features first (measured; below it is the other way round)
 LOG_STD_RANGE = (-20.0, 2.0)  # as in the SAC code the paper builds on
+EDGE = 1e-6  # how far inside [-1, 1] a logged action must lie for its density to be finite
 
 
 class MLP(eqx.Module):
@@ -44,17 +45,47 @@ class Critics(eqx.Module):
     """An ensemble of independent Q functions with one leading axis over all weights."""
 
     members: MLP
+    priors: MLP | None  # networks that never learn, added to the members' outputs (randomised prior functions); None: there are none
+    prior_scale: float = eqx.field(static=True)
 
-    def __init__(self, count: int, observation_dim: int, action_dim: int, hidden: tuple[int, ...], key: Array, *, layer_norm: bool = False):
+    def __init__(
+        self,
+        count: int,
+        observation_dim: int,
+        action_dim: int,
+        hidden: tuple[int, ...],
+        key: Array,
+        *,
+        layer_norm: bool = False,
+        prior_scale: float = 0.0,
+    ):
         sizes = (observation_dim + action_dim, *hidden, 1)
-        self.members = eqx.filter_vmap(lambda k: MLP(sizes, k, layer_norm=layer_norm))(jax.random.split(key, count))
+        make = eqx.filter_vmap(lambda k: MLP(sizes, k, layer_norm=layer_norm))
+        self.members = make(jax.random.split(key, count))
+        self.priors = make(jax.random.split(jax.random.fold_in(key, 1), count)) if prior_scale else None
+        self.prior_scale = prior_scale
 
     def __call__(self, observation: Array, action: Array) -> Array:
         """Q of each critic: [critics, rows]."""
         x = jnp.concatenate([observation, action], axis=-1)
+        q = self._run(self.members, x)
+        return q if self.priors is None else q + self.prior_scale * jax.lax.stop_gradient(self._run(self.priors, x))
+
+    def _run(self, networks: MLP, x: Array) -> Array:
         features_first = len(x) >= TALL
-        q: Array = eqx.filter_vmap(lambda member: member(x.T if features_first else x, features_first=features_first))(self.members)
+        q: Array = eqx.filter_vmap(lambda member: member(x.T if features_first else x, features_first=features_first))(networks)
         return q[:, 0] if features_first else q[..., 0]
+
+    def with_slopes(self, observation: Array, action: Array) -> tuple[Array, Array]:
+        """Q of each critic and its gradient in the action, from one forward pass: [critics, rows] and [critics, rows, action_dim]."""
+
+        def slope(member: MLP) -> tuple[Array, Array]:
+            # Rows do not mix, so the gradient of their sum is each row's own.
+            q, pull = jax.vjp(lambda a: member(jnp.concatenate([observation, a], axis=-1))[:, 0], action)
+            return q, pull(jnp.ones_like(q))[0]
+
+        both: tuple[Array, Array] = eqx.filter_vmap(slope)(self.members)
+        return both
 
 
 class TanhGaussian(eqx.Module):
@@ -70,9 +101,20 @@ class TanhGaussian(eqx.Module):
         mean, log_std = self._moments(observation)
         noise = jax.random.normal(key, mean.shape)
         raw = mean + jnp.exp(log_std) * noise
-        gaussian = -0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)
-        squash = 2 * (jnp.log(2.0) - raw - jax.nn.softplus(-2 * raw))  # log of tanh's derivative, without cancellation
-        return jnp.tanh(raw), (gaussian - squash).sum(axis=-1)
+        return jnp.tanh(raw), _squashed_log_prob(raw, noise, log_std)
+
+    def sample_many(self, observation: Array, count: int, key: Array) -> tuple[Array, Array]:
+        """Several actions per row from one pass through the network, [count, rows, dims], and their log-probabilities [count, rows]."""
+        mean, log_std = self._moments(observation)
+        noise = jax.random.normal(key, (count, *mean.shape))
+        raw = mean + jnp.exp(log_std) * noise
+        return jnp.tanh(raw), _squashed_log_prob(raw, noise, log_std)
+
+    def log_prob(self, observation: Array, action: Array) -> Array:
+        """Log-probability of given actions; those at the edge of [-1, 1] are moved inside by a rounding error."""
+        mean, log_std = self._moments(observation)
+        raw = jnp.arctanh(jnp.clip(action, -1 + EDGE, 1 - EDGE))
+        return _squashed_log_prob(raw, (raw - mean) * jnp.exp(-log_std), log_std)
 
     def mode(self, observation: Array) -> Array:
         """The deterministic action."""
@@ -94,6 +136,13 @@ class Deterministic(eqx.Module):
     def __call__(self, observation: Array) -> Array:
         """The action at each observation, in (-1, 1)."""
         return jnp.tanh(self.trunk(observation))
+
+
+def _squashed_log_prob(raw: Array, noise: Array, log_std: Array) -> Array:
+    """Log-density of tanh(raw), where raw lies `noise` standard deviations from a Gaussian's mean."""
+    gaussian = -0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)
+    squash = 2 * (jnp.log(2.0) - raw - jax.nn.softplus(-2 * raw))  # log of tanh's derivative, without cancellation
+    return (gaussian - squash).sum(axis=-1)
 
 
 def _normalise(x: Array, axis: int) -> Array:

@@ -4,14 +4,22 @@ from dataclasses import replace
 from typing import Any
 
 from gridcount.algorithms.contract import Algorithm
+from gridcount.algorithms.cql import CQL
+from gridcount.algorithms.edac import EDAC
 from gridcount.algorithms.gpc_sac import GPCSAC
+from gridcount.algorithms.pbrl import PBRL
 from gridcount.algorithms.presets import preset_fields
 from gridcount.algorithms.sac import SAC
+from gridcount.algorithms.sac_n import SACN
 from gridcount.data.catalogue import unknown
 
 ALGORITHMS: dict[str, type[Any]] = {
+    "cql": CQL,
+    "edac": EDAC,
     "gpc-sac": GPCSAC,
+    "pbrl": PBRL,
     "sac": SAC,
+    "sac-n": SACN,
 }
 
 __all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]

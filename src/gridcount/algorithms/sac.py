@@ -87,11 +87,14 @@ class SAC(SoftFields):
         return state.acting_policy.mode(observation)
 
 
-def init_networks(config: SoftFields, key: Array, observation_dim: int, action_dim: int) -> SACState:
+def init_networks(
+    config: SoftFields, key: Array, observation_dim: int, action_dim: int, n_critics: int = 2, prior_scale: float = 0
+) -> SACState:
     """Random networks, targets equal to the critics, temperature 1."""
     policy_key, critic_key = jax.random.split(key)
     policy = TanhGaussian(observation_dim, action_dim, config.hidden, policy_key)
-    critics = Critics(2, observation_dim, action_dim, config.hidden, critic_key, layer_norm=config.layer_norm)
+    dims = (observation_dim, action_dim)
+    critics = Critics(n_critics, *dims, config.hidden, critic_key, layer_norm=config.layer_norm, prior_scale=prior_scale)
     log_temperature = jnp.zeros(())
     return SACState(
         policy,

@@ -1,0 +1,156 @@
+"""CQL(H): conservative Q-learning (Kumar et al. 2020), on top of SAC.
+
+The critics are pushed down on a soft maximum over all actions and up on the log's own, so that the value of the policy is a lower
+bound of its true value. The equations cited are the paper's; where it leaves things open, its authors' code decides.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.sac import (
+    SACState,
+    SoftFields,
+    bellman_target,
+    draw_actions,
+    finish,
+    init_networks,
+    step_critics,
+    step_policy,
+    step_temperature,
+)
+from gridcount.algorithms.steps import descend
+from gridcount.data.transitions import Batch, Transitions
+from gridcount.losses import bellman_loss, conservative_gap, td_target
+from gridcount.networks import Critics, TanhGaussian
+
+MULTIPLIER_MAX = 1e6  # the Lagrange multiplier stays below this, as in the authors' code
+
+
+class CQLState(NamedTuple):
+    """SAC's state and the multiplier that holds the gap at its threshold."""
+
+    learner: SACState
+    log_multiplier: Array  # stays 0, a multiplier of 1, without a threshold
+    multiplier_optimiser: optax.OptState
+
+
+class Sampled(NamedTuple):
+    """Actions the soft maximum is estimated with: uniform, pi(s) and pi(s') in equal numbers."""
+
+    action: Array  # [samples, rows, action_dim]
+    log_density: Array  # [samples, rows] of the distribution each was drawn from
+    next_action: Array  # [sampled_actions, rows, action_dim] those of pi(s') alone
+
+
+@dataclass(frozen=True)
+class CQL(SoftFields):
+    """SAC whose critics are conservative about actions the log does not hold."""
+
+    policy_rate: float = 1e-4  # Adam step of the policy and the temperature (the authors' code)
+    conservatism: float = 5.0  # weight of the gap between sampled and logged actions (alpha; 5 or 10 in the authors' code)
+    lagrange_threshold: float | None = None  # tune a multiplier so that the weighted gap stays near this (tau); None: fixed weight
+    sampled_actions: int = 10  # actions drawn from each of the uniform distribution, pi(s) and pi(s')
+    entropy_backup: bool = False  # bootstrap SAC's entropy too; the authors' default leaves it out (deterministic_backup)
+    max_backup: bool = False  # bootstrap the best of the sampled next actions (max_q_backup in the authors' code)
+    imitation_updates: int = 0  # the policy imitates the log this long; authors' code 40,000, "not much difference" in its own words
+
+    def prepare(self, data: Transitions) -> Prepared:
+        """CQL takes the rows as they are."""
+        return Prepared(self, data.rows(), {})
+
+    def init(self, key: Array, rows: Batch, report: Report = silent) -> CQLState:
+        """SAC's networks and a multiplier of 1."""
+        learner = init_networks(self, key, rows.observation.shape[1], rows.action.shape[1])
+        log_multiplier = jnp.zeros(())
+        return CQLState(learner, log_multiplier, optax.adam(self.critic_rate).init(log_multiplier))
+
+    def update(self, state: CQLState, batch: Batch, key: Array) -> tuple[CQLState, Metrics]:
+        """One step of temperature, critics, multiplier, policy and targets (Algorithm 1)."""
+        draw_key, sample_key = jax.random.split(key)
+        learner = state.learner
+        draw = draw_actions(learner.policy, batch, draw_key)
+        sampled = sample_actions(learner.policy, batch, self.sampled_actions, sample_key)
+        learner, temperature = step_temperature(self, learner, draw.log_prob)
+        if self.max_backup:
+            target = best_target(self, learner, batch, sampled.next_action)
+        else:
+            target = bellman_target(self, learner, batch, draw, temperature * self.entropy_backup)
+
+        multiplier = jnp.minimum(jnp.exp(state.log_multiplier), MULTIPLIER_MAX)
+        everything = jnp.concatenate([batch.action[None], sampled.action])  # [1 + samples, rows, action_dim]
+
+        def critic_loss(critics: Critics) -> tuple[Array, Metrics]:
+            # The log's action and all sampled ones go through the critics as one tall batch.
+            q = critics(*as_rows(batch.observation, everything)).reshape(-1, *everything.shape[:2])
+            q_data, q_sampled = q[:, 0], q[:, 1:]
+            loss_in = bellman_loss(q_data, target)
+            gap = conservative_gap(q_sampled, sampled.log_density, q_data)  # the regulariser of Eq. 4, per critic
+            penalty = multiplier * (self.conservatism * gap - (self.lagrange_threshold or 0.0))  # appendix F
+            metrics = {"loss_in": loss_in, "gap": gap.mean(), "q_data": q_data.mean(), "q_sampled": q_sampled.mean()}
+            return loss_in + penalty.sum(), metrics
+
+        learner, metrics = step_critics(self, learner, critic_loss)
+        log_multiplier, multiplier_optimiser = state.log_multiplier, state.multiplier_optimiser
+        if self.lagrange_threshold is not None:  # raise the multiplier while the weighted gap is above the threshold
+            slope = -multiplier * (self.conservatism * metrics["gap"] - self.lagrange_threshold)
+            change, multiplier_optimiser = optax.adam(self.critic_rate).update(slope, multiplier_optimiser)
+            log_multiplier = log_multiplier + change
+
+        if self.imitation_updates:
+            learner, policy_metrics = jax.lax.cond(
+                learner.updates < self.imitation_updates,
+                lambda: step_imitation(self, learner, batch, draw_key, temperature),
+                lambda: step_policy(self, learner, batch, draw_key, temperature),
+            )
+        else:
+            learner, policy_metrics = step_policy(self, learner, batch, draw_key, temperature)
+        metrics |= policy_metrics | {"multiplier": multiplier}
+        return CQLState(finish(self, learner), log_multiplier, multiplier_optimiser), metrics
+
+    def act(self, state: CQLState, observation: Array) -> Array:
+        """The mode of the policy."""
+        return state.learner.acting_policy.mode(observation)
+
+
+def sample_actions(policy: TanhGaussian, batch: Batch, count: int, key: Array) -> Sampled:
+    """Uniform actions, and those of the policy at s and at s', with their log-densities."""
+    uniform_key, policy_key, next_key = jax.random.split(key, 3)
+    uniform = jax.random.uniform(uniform_key, (count, *batch.action.shape), minval=-1, maxval=1)
+    uniform_density = jnp.full(uniform.shape[:2], -batch.action.shape[-1] * math.log(2))  # 1/2 per dimension of [-1, 1]
+    action, log_prob = policy.sample_many(batch.observation, count, policy_key)
+    next_action, next_log_prob = policy.sample_many(batch.next_observation, count, next_key)
+    log_density = jnp.concatenate([uniform_density, log_prob, next_log_prob])
+    return Sampled(jnp.concatenate([uniform, action, next_action]), log_density, next_action)
+
+
+def as_rows(observation: Array, actions: Array) -> tuple[Array, Array]:
+    """Several actions per observation, [samples, rows, dims], as one tall batch of pairs."""
+    tall = jnp.broadcast_to(observation, (len(actions), *observation.shape))
+    return tall.reshape(-1, observation.shape[-1]), actions.reshape(-1, actions.shape[-1])
+
+
+def best_target(config: CQL, state: SACState, batch: Batch, next_action: Array) -> Array:
+    """y = r + discount * (1 - terminated) * min_k max_i Qtarget_k(s', a'_i)."""
+    next_q = state.target_critics(*as_rows(batch.next_observation, next_action)).reshape(-1, *next_action.shape[:2])
+    return td_target(batch.reward, batch.terminated, next_q.max(axis=1).min(axis=0), config.discount)
+
+
+def step_imitation(config: CQL, state: SACState, batch: Batch, key: Array, temperature: Array) -> tuple[SACState, Metrics]:
+    """Ascend log pi(a|s) of the log's actions, with SAC's entropy."""
+
+    def loss(policy: TanhGaussian) -> tuple[Array, Metrics]:
+        action, log_prob, *_ = draw_actions(policy, batch, key)
+        q = state.critics(batch.observation, action).min(axis=0)
+        value = (temperature * log_prob - policy.log_prob(batch.observation, batch.action)).mean()
+        return value, {"entropy": -log_prob.mean(), "q_policy": jax.lax.stop_gradient(q).mean()}
+
+    policy, optimiser, value, metrics = descend(optax.adam(config.policy_rate), loss, state.policy, state.policy_optimiser)
+    state = state._replace(policy=policy, policy_optimiser=optimiser)
+    return state, metrics | {"policy_loss": value, "temperature": temperature}

@@ -1,0 +1,76 @@
+"""SAC-N: soft actor-critic with many critics (An et al. 2021, section 3).
+
+The minimum over N critics is a lower confidence bound of the value: where the log says little, the critics disagree and the minimum
+falls, the further the more critics there are. Nothing else differs from SAC.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jax import Array
+
+from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.sac import (
+    SACState,
+    SoftFields,
+    bellman_target,
+    draw_actions,
+    finish,
+    init_networks,
+    step_critics,
+    step_policy,
+    step_temperature,
+)
+from gridcount.data.transitions import Batch, Transitions
+from gridcount.losses import bellman_loss
+from gridcount.networks import Critics
+
+
+@dataclass(frozen=True)
+class EnsembleFields(SoftFields):
+    """Hyper-parameters that SAC-N and EDAC share."""
+
+    n_critics: int = 10  # critics in the ensemble (N)
+    standardise_reward: bool = False  # rewards to mean 0 and standard deviation 1, as the paper does on Adroit
+
+
+@dataclass(frozen=True)
+class SACN(EnsembleFields):
+    """SAC with N critics in target and policy."""
+
+    def prepare(self, data: Transitions) -> Prepared:
+        """The rows as they are, or with standardised rewards."""
+        return prepare_rewards(self, data)
+
+    def init(self, key: Array, rows: Batch, report: Report = silent) -> SACState:
+        """SAC's networks with N critics."""
+        return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1], self.n_critics)
+
+    def update(self, state: SACState, batch: Batch, key: Array) -> tuple[SACState, Metrics]:
+        """One step of temperature, critics, policy and targets."""
+        draw = draw_actions(state.policy, batch, key)
+        state, temperature = step_temperature(self, state, draw.log_prob)
+        target = bellman_target(self, state, batch, draw, temperature)  # the minimum over N (Eq. 2)
+
+        def critic_loss(critics: Critics) -> tuple[Array, Metrics]:
+            q = critics(batch.observation, batch.action)
+            return bellman_loss(q, target), {"q_data": q.mean(), "q_spread": q.std(axis=0).mean()}
+
+        state, metrics = step_critics(self, state, critic_loss)
+        state, policy_metrics = step_policy(self, state, batch, key, temperature)  # the minimum over N again
+        return finish(self, state), metrics | policy_metrics
+
+    def act(self, state: SACState, observation: Array) -> Array:
+        """The mode of the policy."""
+        return state.acting_policy.mode(observation)
+
+
+def prepare_rewards(config: EnsembleFields, data: Transitions) -> Prepared:
+    """The rows as they are, or with rewards of mean 0 and standard deviation 1."""
+    if not config.standardise_reward:
+        return Prepared(config, data.rows(), {})
+    reward = np.asarray(data.reward, np.float64)
+    mean, deviation = reward.mean(), reward.std()
+    scaled = ((reward - mean) / (deviation if deviation > 0 else 1.0)).astype(np.float32)
+    notes = {"rewards": f"standardised: mean {mean:.4g} and standard deviation {deviation:.4g} in the data"}
+    return Prepared(config, data.rows()._replace(reward=scaled), notes)
