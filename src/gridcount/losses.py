@@ -46,3 +46,13 @@ def count_penalty_loss(q: Array, uncertainty: Array, floor: float) -> Array:
     """(Q - max(Q - beta*u, floor))^2 with the target held fixed (Eq. 6 to 8), averaged over rows, summed over critics."""
     target = jax.lax.stop_gradient(jnp.maximum(q - uncertainty, floor))
     return ((q - target) ** 2).mean(axis=-1).sum()
+
+
+def scale_free(q: Array) -> Array:
+    """Values divided by their mean magnitude, held fixed, so that their scale does not weigh against other terms (TD3+BC, Eq. 5)."""
+    return q / jax.lax.stop_gradient(jnp.abs(q).mean())
+
+
+def squared_distance(action: Array, other: Array) -> Array:
+    """Squared Euclidean distance between two actions, per row."""
+    return ((action - other) ** 2).sum(axis=-1)

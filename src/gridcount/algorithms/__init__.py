@@ -5,13 +5,19 @@ from typing import Any
 
 from gridcount.algorithms.contract import Algorithm
 from gridcount.algorithms.gpc_sac import GPCSAC
+from gridcount.algorithms.gpc_td3 import GPCTD3
 from gridcount.algorithms.presets import preset_fields
 from gridcount.algorithms.sac import SAC
+from gridcount.algorithms.td3 import TD3
+from gridcount.algorithms.td3_bc import TD3BC
 from gridcount.data.catalogue import unknown
 
 ALGORITHMS: dict[str, type[Any]] = {
     "gpc-sac": GPCSAC,
+    "gpc-td3": GPCTD3,
     "sac": SAC,
+    "td3": TD3,
+    "td3-bc": TD3BC,
 }
 
 __all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]

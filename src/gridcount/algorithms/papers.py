@@ -31,6 +31,12 @@ GPC_SAC: dict[str, Fields] = {  # the paper's second hyper-parameter table, its 
     "door-expert-v1": {"bins": 1, "pessimism": 15.0, "epochs": 1000},
 }
 
+TD3_BC: dict[str, Fields] = {  # one setting for Gym; CORL uses the same on Maze2D and Adroit
+    "antmaze": {"normalise": False},  # as the authors say of their own AntMaze results
+}
+
 PAPERS: dict[str, dict[str, Fields]] = {
     "gpc-sac": GPC_SAC,
+    "gpc-td3": GPC_SAC,  # no paper's: the counts' own settings carry over
+    "td3-bc": TD3_BC,
 }

@@ -18,6 +18,8 @@ FAST: dict[str, dict[str, Any]] = {
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("gpc-sac", "maze2d"): {"state_bins": 15, "pessimism": 0.4, "ood_next_weight": 0.0},  # docs/gpc-sac.md says why
     ("gpc-sac", "other"): {"state_resolution": "published", "ood_next_weight": 0.0},
+    ("gpc-td3", "maze2d"): {"state_bins": 15, "pessimism": 0.4, "ood_next_weight": 0.0},
+    ("gpc-td3", "other"): {"state_resolution": "published", "ood_next_weight": 0.0},
 }
 
 
