@@ -56,3 +56,9 @@ def scale_free(q: Array) -> Array:
 def squared_distance(action: Array, other: Array) -> Array:
     """Squared Euclidean distance between two actions, per row."""
     return ((action - other) ** 2).sum(axis=-1)
+
+
+def vae_loss(reconstruction: Array, action: Array, mean: Array, log_std: Array, kl_weight: float) -> Array:
+    """Squared reconstruction error plus weighted KL divergence of N(mean, std) from N(0, 1), each a mean over rows and dimensions."""
+    kl = -0.5 * (1 + 2 * log_std - mean**2 - jnp.exp(2 * log_std)).mean()
+    return ((reconstruction - action) ** 2).mean() + kl_weight * kl

@@ -7,17 +7,21 @@ from gridcount.algorithms.contract import Algorithm
 from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.algorithms.gpc_td3 import GPCTD3
 from gridcount.algorithms.presets import preset_fields
+from gridcount.algorithms.rebrac import ReBRAC
 from gridcount.algorithms.sac import SAC
 from gridcount.algorithms.td3 import TD3
 from gridcount.algorithms.td3_bc import TD3BC
+from gridcount.algorithms.td3_cvae import TD3CVAE
 from gridcount.data.catalogue import unknown
 
 ALGORITHMS: dict[str, type[Any]] = {
     "gpc-sac": GPCSAC,
     "gpc-td3": GPCTD3,
+    "rebrac": ReBRAC,
     "sac": SAC,
     "td3": TD3,
     "td3-bc": TD3BC,
+    "td3-cvae": TD3CVAE,
 }
 
 __all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]
