@@ -23,6 +23,7 @@ from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import td_target
 
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
+BRIEF: dict[str, Any] = {"cvae_hidden": (16,), "cvae_updates": 10}  # what is learnt beforehand, where something is
 
 
 def start(algorithm: Any, data: Transitions, seed: int = 0) -> tuple[Prepared, Any, Batch]:
@@ -33,7 +34,8 @@ def start(algorithm: Any, data: Transitions, seed: int = 0) -> tuple[Prepared, A
 
 
 def small(name: str) -> Any:
-    return replace(ALGORITHMS[name](), **SMALL)
+    kind = ALGORITHMS[name]
+    return replace(kind(), **{field: value for field, value in (SMALL | BRIEF).items() if field in kind.__dataclass_fields__})
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)

@@ -10,7 +10,8 @@ import pytest
 from log_files import EXCERPTS, smooth
 from rich.console import Console
 
-from gridcount.algorithms.gpc_sac import GPCSAC, settle
+from gridcount.algorithms.gpc import settle
+from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.counts.grid import Grid
 from gridcount.data.d4rl import read_hdf5, write_hdf5
 from gridcount.data.describe import coverage, describe, render, sparkline, summarise

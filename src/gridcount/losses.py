@@ -69,3 +69,19 @@ def ensemble_similarity(slopes: Array) -> Array:
 def ensemble_spread(q: Array) -> Array:
     """Disagreement of an ensemble, its standard deviation (N - 1 in the denominator): [critics, rows] -> [rows] (PBRL's uncertainty)."""
     return q.std(axis=0, ddof=1)
+
+
+def scale_free(q: Array) -> Array:
+    """Values divided by their mean magnitude, held fixed, so that their scale does not weigh against other terms (TD3+BC, Eq. 5)."""
+    return q / jax.lax.stop_gradient(jnp.abs(q).mean())
+
+
+def squared_distance(action: Array, other: Array) -> Array:
+    """Squared Euclidean distance between two actions, per row."""
+    return ((action - other) ** 2).sum(axis=-1)
+
+
+def vae_loss(reconstruction: Array, action: Array, mean: Array, log_std: Array, kl_weight: float) -> Array:
+    """Squared reconstruction error plus weighted KL divergence of N(mean, std) from N(0, 1), each a mean over rows and dimensions."""
+    kl = -0.5 * (1 + 2 * log_std - mean**2 - jnp.exp(2 * log_std)).mean()
+    return ((reconstruction - action) ** 2).mean() + kl_weight * kl

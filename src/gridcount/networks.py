@@ -1,4 +1,4 @@
-"""Networks: multi-layer perceptrons, ensembles of critics, the tanh-Gaussian policy."""
+"""Networks: multi-layer perceptrons, ensembles of critics, policies, an autoencoder of actions."""
 
 from itertools import pairwise
 
@@ -10,6 +10,7 @@ from jax import Array
 TALL = 512  # rows from which on a CPU multiplies and sums faster with features first (measured; below it is the other way round)
 LOG_STD_RANGE = (-20.0, 2.0)  # as in the SAC code the paper builds on
 EDGE = 1e-6  # how far inside [-1, 1] a logged action must lie for its density to be finite
+LATENT_LOG_STD_RANGE = (-4.0, 15.0)  # as in BCQ's code, from which BEAR's and TD3-CVAE's autoencoders come
 
 
 class MLP(eqx.Module):
@@ -143,6 +144,28 @@ def _squashed_log_prob(raw: Array, noise: Array, log_std: Array) -> Array:
     gaussian = -0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)
     squash = 2 * (jnp.log(2.0) - raw - jax.nn.softplus(-2 * raw))  # log of tanh's derivative, without cancellation
     return (gaussian - squash).sum(axis=-1)
+
+
+class ConditionalVAE(eqx.Module):
+    """A variational autoencoder of actions given observations: what of an action it cannot reproduce, the log did not show it."""
+
+    encoder: MLP
+    decoder: MLP
+
+    def __init__(self, observation_dim: int, action_dim: int, latent_dim: int, hidden: tuple[int, ...], key: Array):
+        encoder_key, decoder_key = jax.random.split(key)
+        self.encoder = MLP((observation_dim + action_dim, *hidden, 2 * latent_dim), encoder_key)
+        self.decoder = MLP((observation_dim + latent_dim, *hidden, action_dim), decoder_key)
+
+    def __call__(self, observation: Array, action: Array, key: Array) -> tuple[Array, Array, Array]:
+        """The action as decoded from a sample of its latent, and the latent's mean and log standard deviation."""
+        mean, log_std = jnp.split(self.encoder(jnp.concatenate([observation, action], axis=-1)), 2, axis=-1)
+        log_std = jnp.clip(log_std, *LATENT_LOG_STD_RANGE)
+        return self.decode(observation, mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)), mean, log_std
+
+    def decode(self, observation: Array, latent: Array) -> Array:
+        """The action a latent stands for at an observation, in (-1, 1)."""
+        return jnp.tanh(self.decoder(jnp.concatenate([observation, latent], axis=-1)))
 
 
 def _normalise(x: Array, axis: int) -> Array:

@@ -7,19 +7,29 @@ from gridcount.algorithms.contract import Algorithm
 from gridcount.algorithms.cql import CQL
 from gridcount.algorithms.edac import EDAC
 from gridcount.algorithms.gpc_sac import GPCSAC
+from gridcount.algorithms.gpc_td3 import GPCTD3
 from gridcount.algorithms.pbrl import PBRL
 from gridcount.algorithms.presets import preset_fields
+from gridcount.algorithms.rebrac import ReBRAC
 from gridcount.algorithms.sac import SAC
 from gridcount.algorithms.sac_n import SACN
+from gridcount.algorithms.td3 import TD3
+from gridcount.algorithms.td3_bc import TD3BC
+from gridcount.algorithms.td3_cvae import TD3CVAE
 from gridcount.data.catalogue import unknown
 
 ALGORITHMS: dict[str, type[Any]] = {
     "cql": CQL,
     "edac": EDAC,
     "gpc-sac": GPCSAC,
+    "gpc-td3": GPCTD3,
     "pbrl": PBRL,
+    "rebrac": ReBRAC,
     "sac": SAC,
     "sac-n": SACN,
+    "td3": TD3,
+    "td3-bc": TD3BC,
+    "td3-cvae": TD3CVAE,
 }
 
 __all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]

@@ -6,10 +6,13 @@ from typing import Any, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics
+from gridcount.algorithms.contract import Metrics, Report
 from gridcount.data.transitions import Batch
+
+PRETRAINING_BLOCK = 1000  # updates between reports
 
 Block = Callable[[Any, Batch, Array, Array], tuple[Any, Metrics]]
 
@@ -62,3 +65,33 @@ def make_block(learner: Learner, updates: int) -> Block:
         return learn(learner, state, batches, draws.keys)
 
     return block
+
+
+def learn_first(learner: Learner, state: Any, rows: Batch, key: Array, updates: int, what: str, report: Report) -> Any:
+    """The state after `updates` updates that an algorithm's `init` makes before training proper, with a report after each block.
+
+    Of memory-mapped rows only the batches are read. That needs numbers, so where `init` is only traced for the shape of its state (the
+    one case without them) the state comes back as it is: learning does not change its shape.
+    """
+    mapped = isinstance(rows.observation, np.memmap)
+    if mapped and isinstance(key, jax.core.Tracer):
+        return state
+    here = rows if mapped else jax.tree.map(jnp.asarray, rows)
+    for start in range(0, updates, PRETRAINING_BLOCK):
+        size = min(PRETRAINING_BLOCK, updates - start)
+        first = jnp.asarray(start, jnp.int32)
+        if mapped:
+            draws = _draw(key, first, size, learner.batch_size, len(rows.reward))
+            indices = np.asarray(draws.indices)
+            batches = jax.tree.map(lambda column, indices=indices: jnp.asarray(column[indices]), rows)
+            state, _ = _learn(learner, state, batches, draws.keys)
+        else:
+            state, _ = _block(learner, size, state, here, key, first)
+        jax.block_until_ready(state)  # type: ignore[no-untyped-call]
+        report(what, start + size, updates)
+    return state
+
+
+_draw = jax.jit(draw, static_argnums=(2, 3, 4))
+_learn = jax.jit(learn, static_argnums=0)
+_block = jax.jit(lambda learner, size, *rest: make_block(learner, size)(*rest), static_argnums=(0, 1))

@@ -31,6 +31,57 @@ GPC_SAC: dict[str, Fields] = {  # the paper's second hyper-parameter table, its 
     "door-expert-v1": {"bins": 1, "pessimism": 15.0, "epochs": 1000},
 }
 
+REBRAC_PENALTIES: dict[str, tuple[float, float]] = {  # the paper's Table 11: beta_1 of the policy, beta_2 of the critics
+    "halfcheetah-random-v2": (0.001, 0.1),
+    "halfcheetah-medium-v2": (0.001, 0.01),
+    "halfcheetah-expert-v2": (0.01, 0.01),
+    "halfcheetah-medium-expert-v2": (0.01, 0.1),
+    "halfcheetah-medium-replay-v2": (0.01, 0.001),
+    "halfcheetah-full-replay-v2": (0.001, 0.1),
+    "hopper-random-v2": (0.001, 0.01),
+    "hopper-medium-v2": (0.01, 0.001),
+    "hopper-expert-v2": (0.1, 0.001),
+    "hopper-medium-expert-v2": (0.1, 0.01),
+    "hopper-medium-replay-v2": (0.05, 0.5),
+    "hopper-full-replay-v2": (0.01, 0.01),
+    "walker2d-random-v2": (0.01, 0.0),
+    "walker2d-medium-v2": (0.05, 0.1),
+    "walker2d-expert-v2": (0.01, 0.5),
+    "walker2d-medium-expert-v2": (0.01, 0.01),
+    "walker2d-medium-replay-v2": (0.05, 0.01),
+    "walker2d-full-replay-v2": (0.01, 0.01),
+    "antmaze-umaze-v2": (0.003, 0.002),
+    "antmaze-umaze-diverse-v2": (0.003, 0.001),
+    "antmaze-medium-play-v2": (0.001, 0.0005),
+    "antmaze-medium-diverse-v2": (0.001, 0.0),
+    "antmaze-large-play-v2": (0.002, 0.001),
+    "antmaze-large-diverse-v2": (0.002, 0.002),
+    "pen-human-v1": (0.1, 0.5),
+    "pen-cloned-v1": (0.05, 0.5),
+    "pen-expert-v1": (0.01, 0.01),
+    "door-human-v1": (0.1, 0.1),
+    "door-cloned-v1": (0.01, 0.1),
+    "door-expert-v1": (0.05, 0.01),
+    "hammer-human-v1": (0.01, 0.5),
+    "hammer-cloned-v1": (0.1, 0.5),
+    "hammer-expert-v1": (0.01, 0.01),
+    "relocate-human-v1": (0.1, 0.01),
+    "relocate-cloned-v1": (0.1, 0.01),
+    "relocate-expert-v1": (0.05, 0.01),
+}
+REBRAC: dict[str, Fields] = {  # the paper's Table 10
+    "gym": {"batch_size": 1024, "policy_rate": 1e-3, "critic_rate": 1e-3},
+    "maze2d": {"policy_penalty": 0.003, "critic_penalty": 0.001},  # not in the paper: CORL's
+    "antmaze": {"discount": 0.999, "policy_rate": 1e-4, "critic_rate": 1e-4, "reward_scale": 100.0},  # published configs vary the rates
+} | {name: {"policy_penalty": policy, "critic_penalty": critic} for name, (policy, critic) in REBRAC_PENALTIES.items()}
+
+TD3_BC: dict[str, Fields] = {  # one setting for Gym; CORL uses the same on Maze2D and Adroit
+    "antmaze": {"normalise": False},  # as the authors say of their own AntMaze results
+}
+
 PAPERS: dict[str, dict[str, Fields]] = {
     "gpc-sac": GPC_SAC,
+    "gpc-td3": GPC_SAC,  # no paper's: the counts' own settings carry over
+    "rebrac": REBRAC,
+    "td3-bc": TD3_BC,
 }

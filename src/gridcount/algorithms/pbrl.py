@@ -14,7 +14,7 @@ import optax
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
-from gridcount.algorithms.gpc_sac import number
+from gridcount.algorithms.gpc import number
 from gridcount.algorithms.sac import SACState, SoftFields, draw_actions, finish, init_networks, step_policy, step_temperature
 from gridcount.algorithms.steps import descend_in_parts
 from gridcount.counts.auto import auto_q_floor

@@ -18,6 +18,10 @@ FAST: dict[str, dict[str, Any]] = {
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("gpc-sac", "maze2d"): {"state_bins": 15, "pessimism": 0.4, "ood_next_weight": 0.0},  # docs/gpc-sac.md says why
     ("gpc-sac", "other"): {"state_resolution": "published", "ood_next_weight": 0.0},
+    ("gpc-td3", "maze2d"): {"state_bins": 15, "pessimism": 0.4, "ood_next_weight": 0.0},
+    ("gpc-td3", "other"): {"state_resolution": "published", "ood_next_weight": 0.0},
+    ("td3-cvae", "maze2d"): {"cvae_hidden": (128, 128), "cvae_updates": 20_000},
+    ("td3-cvae", "other"): {"cvae_hidden": (256, 256), "cvae_updates": 50_000},
 }
 
 

@@ -1,0 +1,162 @@
+"""GPC: grid-mapping pseudo-counts (Shen and Huang 2024) as a part that any actor-critic can host.
+
+A host draws its policy's actions at the batch's states; this module counts them on a grid and adds to the critics' loss what pulls them
+down by u = pessimism * sqrt(ln T / n) where the count is low. A host calls, in this order, `prepare_counts` in its `prepare`,
+`init_counts` in its `init`, and `count` and `counted_loss` in its `update`. The equations cited are the paper's.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Generic, Literal, NamedTuple, Protocol, TypeVar
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from gridcount.algorithms.contract import Metrics, Prepared
+from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
+from gridcount.counts.grid import Grid, StateCells, StateResolution
+from gridcount.counts.tables import Table, empty_table, visit_rows
+from gridcount.data.transitions import Batch, Transitions
+from gridcount.losses import bellman_loss, count_penalty_loss, count_uncertainty
+from gridcount.networks import Critics
+
+EPOCH = 1000  # updates per epoch, T's unit
+
+
+@dataclass(frozen=True)
+class CountFields:
+    """Hyper-parameters of counting, whatever the host: fields only, written once."""
+
+    bins: int | Literal["auto"] = "auto"  # partitions per dimension (alpha in Eq. 2; column m of the paper's table)
+    pessimism: float | Literal["auto"] = "auto"  # scale of the uncertainty (alpha of u)
+    q_floor: float | Literal["auto"] = "auto"  # penalised values stay above this; 0 in the paper
+    beta: float = 1.0  # how much of u is taken from Q(s, a~pi)
+    beta_next: float = 0.1  # how much of u is taken from Q(s', a'~pi)
+    ood_weight: float = 0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
+    ood_next_weight: float = 0.5  # weight of the (s', a'~pi) term; the published results let no gradient through it: 0
+    prior: Literal["none", "dataset", "dataset-only"] = "none"  # start the table empty, or with the log's own actions, or only them
+    margin: float = 3.0  # cells keep their identity this many times the data's width (m in Eq. 2)
+    state_bins: int | None = None  # partitions per state dimension; None: as bins
+    state_resolution: StateResolution = "exact"  # "published" merges states as 32-bit codes did
+    table_megabytes: int = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
+
+
+class Updated(Protocol):
+    """A host's state, as far as counting looks into it."""
+
+    @property
+    def updates(self) -> Array:
+        """How many updates made it."""
+
+
+Learner = TypeVar("Learner", bound=Updated)
+
+
+class GPCState(NamedTuple, Generic[Learner]):
+    """The host's state, the action grid and the visit table."""
+
+    learner: Learner
+    grid: Grid
+    table: Table
+
+
+class Actions(Protocol):
+    """The policy's actions at the batch's states, drawn once per update by the host."""
+
+    @property
+    def action(self) -> Array:
+        """At each observation."""
+
+    @property
+    def next_action(self) -> Array:
+        """At each next observation."""
+
+
+class Uncertainty(NamedTuple):
+    """What the counts say of the policy's actions."""
+
+    here: Array  # [rows] u(s, a~pi)
+    there: Array  # [rows] u(s', a'~pi)
+    visits: Array  # [2 * rows] counts of both, this visit included
+
+    def metrics(self) -> Metrics:
+        """The mean uncertainty at the batch's states, and how many pairs were never seen before."""
+        return {"uncertainty": self.here.mean(), "first_visits": (self.visits == 1).mean()}
+
+
+def prepare_counts(config: Any, data: Transitions) -> Prepared:
+    """Settle automatic values and rank every row's state cells."""
+    settled, notes = settle(config, data)
+    bins = settled.state_bins or int(number(settled.bins))
+    cells, (here, there) = StateCells.fit(data.observation, data.next_observation, bins=bins, resolution=settled.state_resolution)
+    notes["state cells"] = f"{cells.n_cells:,} of {2 * len(data):,} states, {bins} bins per dimension"
+    return Prepared(settled, data.rows()._replace(state_cell=here, next_state_cell=there), notes)
+
+
+def init_counts(config: CountFields, learner: Learner, rows: Batch) -> GPCState[Learner]:
+    """The host's state with the grid over the log's actions and the table with its prior."""
+    grid = Grid.fit(np.asarray(rows.action), int(number(config.bins)), config.margin, limit=1.0)
+    state_cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
+    table = empty_table(state_cells, grid.sizes, config.table_megabytes)
+    if config.prior != "none":
+        table = visit_rows(table, grid, rows.state_cell, np.asarray(rows.action))
+    return GPCState(learner, grid, table)
+
+
+def count(config: CountFields, state: GPCState[Any], batch: Batch, drawn: Actions) -> tuple[Table, Uncertainty]:
+    """Count the policy's actions at both states, then read them: a pair in use has been seen at least once."""
+    state_cell = jnp.concatenate([batch.state_cell, batch.next_state_cell])
+    action_cell = state.grid.offset(jnp.concatenate([drawn.action, drawn.next_action]))
+    if config.prior == "dataset-only":
+        table, visits = state.table, jnp.maximum(state.table.read(state_cell, action_cell), 1)
+    else:
+        table, visits = state.table.visit(state_cell, action_cell)
+    epoch = state.learner.updates // EPOCH + 1
+    here, there = jnp.split(count_uncertainty(visits, epoch, number(config.pessimism)), 2)
+    return table, Uncertainty(here, there, visits)
+
+
+def counted_loss(
+    config: CountFields, batch: Batch, target: Array, drawn: Actions, uncertainty: Uncertainty
+) -> Callable[[Critics], tuple[Array, Metrics]]:
+    """The critics' loss: the host's Bellman error at the log's actions, and the penalty at the policy's own (Eq. 9)."""
+    floor = number(config.q_floor)
+
+    def loss(critics: Critics) -> tuple[Array, Metrics]:
+        # One pass through the networks for all terms: larger matrices, fewer of them.
+        terms = [(batch.observation, batch.action), (batch.observation, drawn.action)]
+        if config.ood_next_weight:
+            terms.append((batch.next_observation, drawn.next_action))
+        observation, action = (jnp.concatenate(parts) for parts in zip(*terms, strict=True))
+        q_data, q_policy, *q_next = jnp.split(critics(observation, action), len(terms), axis=1)
+        loss_in = bellman_loss(q_data, target)  # Eq. 5
+        loss_ood = config.ood_weight * count_penalty_loss(q_policy, config.beta * uncertainty.here, floor)  # Eq. 6
+        if q_next:
+            loss_ood += config.ood_next_weight * count_penalty_loss(q_next[0], config.beta_next * uncertainty.there, floor)  # Eq. 7
+        return loss_in + loss_ood, {"loss_in": loss_in, "loss_ood": loss_ood, "q_data": q_data.mean()}
+
+    return loss
+
+
+def number(value: float | Literal["auto"]) -> float:
+    """A hyper-parameter that must have been settled by now."""
+    if value == "auto":
+        raise ValueError('this algorithm still has an "auto" value; use the one that prepare(data) returns')
+    return value
+
+
+def settle(config: Any, data: Transitions) -> tuple[Any, dict[str, str]]:
+    """Replace every "auto" of a host with CountFields and a discount by the paper's rule for it, and say which rule gave what."""
+    notes: dict[str, str] = {}
+    low, high, mean = float(data.reward.min()), float(data.reward.max()), float(data.reward.mean())
+    if config.bins == "auto":
+        bins, notes["bins"] = auto_bins(data.action_dim)
+        config = replace(config, bins=bins)
+    if config.pessimism == "auto":
+        pessimism, notes["pessimism"] = auto_pessimism(low, high, mean)
+        config = replace(config, pessimism=pessimism)
+    if config.q_floor == "auto":
+        floor, notes["q_floor"] = auto_q_floor(low, config.discount)
+        config = replace(config, q_floor=floor)
+    return config, notes
