@@ -1,10 +1,12 @@
 """Networks: multi-layer perceptrons, ensembles of critics, the tanh-Gaussian policy."""
 
 from itertools import pairwise
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 TALL = 512  # rows from which on a CPU multiplies and sums faster with features first (measured; below it is the other way round)
@@ -94,6 +96,31 @@ class Deterministic(eqx.Module):
     def __call__(self, observation: Array) -> Array:
         """The action at each observation, in (-1, 1)."""
         return jnp.tanh(self.trunk(observation))
+
+
+class Normaliser(eqx.Module):
+    """Shifts and scales observations to the mean 0 and deviation 1 of a log."""
+
+    mean: Array  # [observation_dim]
+    deviation: Array  # [observation_dim]
+
+    @classmethod
+    def fit(cls, observation: Any, least: float = 1e-3) -> "Normaliser":
+        """The log's mean and deviation, read a chunk at a time; `least` is added to the deviation, as TD3+BC does."""
+        count = len(observation)
+        chunks = [slice(start, start + 65_536) for start in range(0, count, 65_536)]
+        mean = sum(observation[rows].sum(axis=0, dtype=np.float64) for rows in chunks) / count
+        variance = sum(((observation[rows] - mean) ** 2).sum(axis=0) for rows in chunks) / count
+        return cls(jnp.asarray(mean, jnp.float32), jnp.asarray(np.sqrt(variance) + least, jnp.float32))
+
+    @classmethod
+    def none(cls, observation_dim: int) -> "Normaliser":
+        """One that changes nothing."""
+        return cls(jnp.zeros(observation_dim), jnp.ones(observation_dim))
+
+    def __call__(self, observation: Array) -> Array:
+        """The observations in the log's own scale."""
+        return (observation - self.mean) / self.deviation
 
 
 def _normalise(x: Array, axis: int) -> Array:

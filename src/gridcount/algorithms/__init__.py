@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from gridcount.algorithms.bc import BC
 from gridcount.algorithms.contract import Algorithm
 from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.algorithms.presets import preset_fields
@@ -10,6 +11,7 @@ from gridcount.algorithms.sac import SAC
 from gridcount.data.catalogue import unknown
 
 ALGORITHMS: dict[str, type[Any]] = {
+    "bc": BC,
     "gpc-sac": GPCSAC,
     "sac": SAC,
 }
