@@ -24,6 +24,16 @@ def bellman_loss(q: Array, target: Array) -> Array:
     return ((q - jax.lax.stop_gradient(target)) ** 2).mean(axis=-1).sum()
 
 
+def expectile_loss(difference: Array, expectile: float) -> Array:
+    """Asymmetric squared error |expectile - 1(u < 0)| * u^2 of u = Q - V (IQL's Eq. 5), averaged over rows."""
+    return (jnp.where(difference > 0, expectile, 1 - expectile) * difference**2).mean()
+
+
+def advantage_weight(advantage: Array, scale: float, limit: float) -> Array:
+    """How much a row counts in advantage-weighted imitation: exp(scale * advantage), at most `limit` (IQL's Eq. 7)."""
+    return jnp.minimum(jnp.exp(scale * jax.lax.stop_gradient(advantage)), limit)
+
+
 def temperature_loss(log_temperature: Array, log_prob: Array, target_entropy: float) -> Array:
     """Automatic entropy tuning: raises the temperature while the policy's entropy is under its target."""
     return -(log_temperature * jax.lax.stop_gradient(log_prob + target_entropy)).mean()

@@ -30,8 +30,11 @@ class MLP(eqx.Module):
         self.gains = [jnp.ones(size) for size in sizes[1:-1]] if layer_norm else []
         self.shifts = [jnp.zeros(size) for size in sizes[1:-1]] if layer_norm else []
 
-    def __call__(self, x: Array, *, features_first: bool = False) -> Array:
-        """[rows, in] -> [rows, out], or with features first [in, rows] -> [out, rows]: the same numbers, another order in memory."""
+    def __call__(self, x: Array, *, features_first: bool = False, dropout: float = 0.0, key: Array | None = None) -> Array:
+        """[rows, in] -> [rows, out], or with features first [in, rows] -> [out, rows]: the same numbers, another order in memory.
+
+        With a key, each hidden unit of each row is left out with probability `dropout`.
+        """
         axis, widen = (0, (slice(None), None)) if features_first else (-1, (slice(None),))
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = (weight.T @ x if features_first else x @ weight) + bias[widen]
@@ -39,6 +42,8 @@ class MLP(eqx.Module):
                 if self.gains:
                     x = _normalise(x, axis) * self.gains[layer][widen] + self.shifts[layer][widen]
                 x = jax.nn.relu(x)
+                if dropout and key is not None:
+                    x = drop(x, dropout, jax.random.fold_in(key, layer))
         return x
 
 
@@ -121,6 +126,12 @@ class Normaliser(eqx.Module):
     def __call__(self, observation: Array) -> Array:
         """The observations in the log's own scale."""
         return (observation - self.mean) / self.deviation
+
+
+def drop(x: Array, rate: float, key: Array) -> Array:
+    """Each number 0 with probability `rate`, the others scaled up so that the mean stays."""
+    kept = jax.random.bits(key, x.shape, "uint16") >= round(rate * 2**16)  # 16 bits are enough for a coin, and half the work of 32
+    return jnp.where(kept, x / (1 - rate), 0)
 
 
 def _normalise(x: Array, axis: int) -> Array:

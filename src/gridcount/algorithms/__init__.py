@@ -6,6 +6,7 @@ from typing import Any
 from gridcount.algorithms.bc import BC
 from gridcount.algorithms.contract import Algorithm
 from gridcount.algorithms.gpc_sac import GPCSAC
+from gridcount.algorithms.iql import IQL
 from gridcount.algorithms.presets import preset_fields
 from gridcount.algorithms.sac import SAC
 from gridcount.data.catalogue import unknown
@@ -13,6 +14,7 @@ from gridcount.data.catalogue import unknown
 ALGORITHMS: dict[str, type[Any]] = {
     "bc": BC,
     "gpc-sac": GPCSAC,
+    "iql": IQL,
     "sac": SAC,
 }
 

@@ -18,6 +18,8 @@ FAST: dict[str, dict[str, Any]] = {
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("gpc-sac", "maze2d"): {"state_bins": 15, "pessimism": 0.4, "ood_next_weight": 0.0},  # docs/gpc-sac.md says why
     ("gpc-sac", "other"): {"state_resolution": "published", "ood_next_weight": 0.0},
+    ("iql", "maze2d"): {"schedule_updates": 120_000},  # the policy's step falls to 0 within the shorter run
+    ("iql", "other"): {"schedule_updates": 300_000},
 }
 
 
