@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 TALL = 512  # rows from which on a CPU multiplies and sums faster with features first (measured; below it is the other way round)
+LATENT_LOG_STD_RANGE = (-4.0, 15.0)  # as in BCQ's code, which the later ones with a VAE build on
 LOG_STD_RANGE = (-20.0, 2.0)  # as in the SAC code the paper builds on
 
 
@@ -56,12 +57,24 @@ class Critics(eqx.Module):
         sizes = (observation_dim + action_dim, *hidden, 1)
         self.members = eqx.filter_vmap(lambda k: MLP(sizes, k, layer_norm=layer_norm))(jax.random.split(key, count))
 
-    def __call__(self, observation: Array, action: Array) -> Array:
-        """Q of each critic: [critics, rows]."""
+    def __call__(self, observation: Array, action: Array, *, dropout: float = 0.0, key: Array | None = None) -> Array:
+        """Q of each critic: [critics, rows]; with a key, each leaves hidden units of its own out."""
         x = jnp.concatenate([observation, action], axis=-1)
         features_first = len(x) >= TALL
-        q: Array = eqx.filter_vmap(lambda member: member(x.T if features_first else x, features_first=features_first))(self.members)
+        layout = x.T if features_first else x
+        q: Array
+        if key is None:
+            q = eqx.filter_vmap(lambda member: member(layout, features_first=features_first))(self.members)
+        else:
+            keys = jax.random.split(key, len(self.members.biases[0]))
+            one = lambda member, key: member(layout, features_first=features_first, dropout=dropout, key=key)  # noqa: E731
+            q = eqx.filter_vmap(one)(self.members, keys)
         return q[:, 0] if features_first else q[..., 0]
+
+    def with_members(self, members: MLP) -> "Critics":
+        """The ensemble with other weights."""
+        changed: Critics = eqx.tree_at(lambda critics: critics.members, self, members)
+        return changed
 
 
 class TanhGaussian(eqx.Module):
@@ -80,6 +93,11 @@ class TanhGaussian(eqx.Module):
         gaussian = -0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)
         squash = 2 * (jnp.log(2.0) - raw - jax.nn.softplus(-2 * raw))  # log of tanh's derivative, without cancellation
         return jnp.tanh(raw), (gaussian - squash).sum(axis=-1)
+
+    def raw(self, observation: Array, key: Array, count: int) -> Array:
+        """Several samples per row before the tanh, differentiable in the policy, from one pass: [count, rows, action_dim]."""
+        mean, log_std = self._moments(observation)
+        return mean + jnp.exp(log_std) * jax.random.normal(key, (count, *mean.shape))
 
     def mode(self, observation: Array) -> Array:
         """The deterministic action."""
@@ -101,6 +119,44 @@ class Deterministic(eqx.Module):
     def __call__(self, observation: Array) -> Array:
         """The action at each observation, in (-1, 1)."""
         return jnp.tanh(self.trunk(observation))
+
+
+class ConditionalVAE(eqx.Module):
+    """A model of a log's actions: an encoder of (observation, action) to a Gaussian latent, and a decoder of (observation, latent)."""
+
+    encoder: MLP
+    decoder: MLP
+
+    def __init__(self, observation_dim: int, action_dim: int, latent_dim: int, hidden: tuple[int, ...], key: Array):
+        encoder_key, decoder_key = jax.random.split(key)
+        last_scale = hidden[-1] ** -0.5  # like every other layer
+        self.encoder = MLP((observation_dim + action_dim, *hidden, 2 * latent_dim), encoder_key, last_scale=last_scale)
+        self.decoder = MLP((observation_dim + latent_dim, *hidden, action_dim), decoder_key, last_scale=last_scale)
+
+    @property
+    def latent_dim(self) -> int:
+        """Numbers in a latent."""
+        return self.encoder.biases[-1].shape[-1] // 2
+
+    def encode(self, observation: Array, action: Array) -> tuple[Array, Array]:
+        """Mean and log-deviation of the latent."""
+        mean, log_std = jnp.split(self.encoder(jnp.concatenate([observation, action], axis=-1)), 2, axis=-1)
+        return mean, jnp.clip(log_std, *LATENT_LOG_STD_RANGE)
+
+    def decode_raw(self, observation: Array, latent: Array) -> Array:
+        """The action before the tanh; latents may have further leading axes, over which observations repeat."""
+        observation = jnp.broadcast_to(observation, (*latent.shape[:-1], observation.shape[-1]))
+        x = jnp.concatenate([observation, latent], axis=-1)
+        return self.decoder(x.reshape(-1, x.shape[-1])).reshape(*latent.shape[:-1], -1)
+
+    def decode(self, observation: Array, latent: Array) -> Array:
+        """The action, in (-1, 1)."""
+        return jnp.tanh(self.decode_raw(observation, latent))
+
+    def __call__(self, observation: Array, action: Array, key: Array) -> tuple[Array, Array, Array]:
+        """The action decoded from a sampled latent, and the latent's mean and log-deviation."""
+        mean, log_std = self.encode(observation, action)
+        return self.decode(observation, mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)), mean, log_std
 
 
 class Normaliser(eqx.Module):
@@ -132,6 +188,43 @@ def drop(x: Array, rate: float, key: Array) -> Array:
     """Each number 0 with probability `rate`, the others scaled up so that the mean stays."""
     kept = jax.random.bits(key, x.shape, "uint16") >= round(rate * 2**16)  # 16 bits are enough for a coin, and half the work of 32
     return jnp.where(kept, x / (1 - rate), 0)
+
+
+def thin(network: MLP, rate: float, key: Array) -> MLP:
+    """The network (or ensemble of them) with each hidden unit left out with probability `rate`, for all rows alike."""
+    keys = jax.random.split(key, len(network.weights) - 1)
+    rest = [weight * drop(jnp.ones(weight.shape[:-1]), rate, k)[..., None] for weight, k in zip(network.weights[1:], keys, strict=True)]
+    thinned: MLP = eqx.tree_at(lambda n: n.weights, network, [network.weights[0], *rest])
+    return thinned
+
+
+def first_directions(network: MLP, key: Array) -> list[Array]:
+    """A random direction of each layer's output, from which spectral_norm starts."""
+    keys = jax.random.split(key, len(network.weights))
+    return [_unit(jax.random.normal(k, bias.shape)) for bias, k in zip(network.biases, keys, strict=True)]
+
+
+def spectral_norm(network: MLP, directions: list[Array]) -> tuple[MLP, list[Array]]:
+    """The network (or ensemble) with each weight divided by its largest singular value (Miyato et al. 2018), and better directions.
+
+    The value is found by a step of power iteration per call, from the direction of the call before.
+    """
+    weights, better = [], []
+    for weight, direction in zip(network.weights, directions, strict=True):
+        fixed = jax.lax.stop_gradient(weight)
+        source = _unit(jnp.einsum("...io,...o->...i", fixed, direction))
+        direction = _unit(jnp.einsum("...io,...i->...o", fixed, source))
+        stretch = jnp.einsum("...io,...i,...o->...", weight, source, direction)
+        weights.append(weight / stretch[..., None, None])
+        better.append(direction)
+    smooth: MLP = eqx.tree_at(lambda n: n.weights, network, weights)
+    return smooth, better
+
+
+def _unit(x: Array) -> Array:
+    """A vector's direction."""
+    length: Array = jnp.linalg.norm(x, axis=-1, keepdims=True)
+    return x / (length + 1e-12)
 
 
 def _normalise(x: Array, axis: int) -> Array:

@@ -9,6 +9,7 @@ from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.algorithms.iql import IQL
 from gridcount.algorithms.presets import preset_fields
 from gridcount.algorithms.sac import SAC
+from gridcount.algorithms.uwac import UWAC
 from gridcount.data.catalogue import unknown
 
 ALGORITHMS: dict[str, type[Any]] = {
@@ -16,6 +17,7 @@ ALGORITHMS: dict[str, type[Any]] = {
     "gpc-sac": GPCSAC,
     "iql": IQL,
     "sac": SAC,
+    "uwac": UWAC,
 }
 
 __all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]

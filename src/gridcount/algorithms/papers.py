@@ -41,4 +41,5 @@ IQL: dict[str, Fields] = {  # the authors' configs; Maze2D is not in the paper, 
 PAPERS: dict[str, dict[str, Fields]] = {
     "gpc-sac": GPC_SAC,
     "iql": IQL,
+    "uwac": {domain: {"epochs": 3000} for domain in ("gym", "adroit", "maze2d")},  # the authors' code; otherwise one setting for all
 }
