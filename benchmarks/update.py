@@ -54,8 +54,8 @@ def log(rng: np.random.Generator) -> Transitions:
 
 def training(algorithm: Any, data: Transitions) -> tuple[Callable[[], float], float]:
     """A function that makes a block of updates and tells the seconds of one, and the floating-point operations of one."""
-    if hasattr(algorithm, "pretraining_updates"):
-        algorithm = replace(algorithm, pretraining_updates=1)
+    if hasattr(algorithm, "cvae_updates"):
+        algorithm = replace(algorithm, cvae_updates=1)
     prepared = algorithm.prepare(data)
     holder = [prepared.algorithm.init(jax.random.key(0), prepared.rows)]
     rows = jax.tree.map(jnp.asarray, prepared.rows)

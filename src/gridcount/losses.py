@@ -24,6 +24,48 @@ def bellman_loss(q: Array, target: Array) -> Array:
     return ((q - jax.lax.stop_gradient(target)) ** 2).mean(axis=-1).sum()
 
 
+def weighted_bellman_loss(q: Array, target: Array, weight: Array) -> Array:
+    """Squared error to one target, each row by its weight, averaged over rows and summed over critics (UWAC's critic loss).
+
+    The authors' code weighs the error before it is squared, and so by the weight's square.
+    """
+    return (jax.lax.stop_gradient(weight) * (q - jax.lax.stop_gradient(target)) ** 2).mean(axis=-1).sum()
+
+
+def uncertainty_weight(variance: Array, scale: float, limit: float, kind: str) -> Array:
+    """How much a value counts that is known with this variance: scale / Var, or exp(-scale * Var), and at most `limit` (UWAC)."""
+    if kind == "exponential":
+        return jnp.minimum(jnp.exp(-scale * variance), limit)
+    return jnp.minimum(scale / jnp.maximum(variance, 1e-12), limit)
+
+
+def mean_discrepancy(x: Array, y: Array, width: float, kernel: str) -> Array:
+    """Maximum mean discrepancy of two sets of samples per row, [samples, rows, dims] each -> [rows] (BEAR's Eq. 2, and its root)."""
+
+    def likeness(a: Array, b: Array) -> Array:
+        difference = a[:, None] - b[None]  # [samples, samples, rows, dims]
+        distance = jnp.abs(difference) if kernel == "laplacian" else difference**2
+        return jnp.exp(-distance.sum(axis=-1) / (2 * width)).mean(axis=(0, 1))
+
+    return jnp.sqrt(likeness(x, x) + likeness(y, y) - 2 * likeness(x, y) + 1e-6)
+
+
+def variational_loss(action: Array, reconstruction: Array, mean: Array, log_std: Array, kl_weight: float) -> Array:
+    """A VAE's squared error of reconstruction, and the divergence of its latents N(mean, std) from N(0, 1) by a weight."""
+    divergence = 0.5 * (mean**2 + jnp.exp(2 * log_std) - 2 * log_std - 1).mean()
+    return ((reconstruction - action) ** 2).mean() + kl_weight * divergence
+
+
+def expectile_loss(difference: Array, expectile: float) -> Array:
+    """Asymmetric squared error |expectile - 1(u < 0)| * u^2 of u = Q - V (IQL's Eq. 5), averaged over rows."""
+    return (jnp.where(difference > 0, expectile, 1 - expectile) * difference**2).mean()
+
+
+def advantage_weight(advantage: Array, scale: float, limit: float) -> Array:
+    """How much a row counts in advantage-weighted imitation: exp(scale * advantage), at most `limit` (IQL's Eq. 7)."""
+    return jnp.minimum(jnp.exp(scale * jax.lax.stop_gradient(advantage)), limit)
+
+
 def temperature_loss(log_temperature: Array, log_prob: Array, target_entropy: float) -> Array:
     """Automatic entropy tuning: raises the temperature while the policy's entropy is under its target."""
     return -(log_temperature * jax.lax.stop_gradient(log_prob + target_entropy)).mean()

@@ -1,16 +1,18 @@
 """Networks: multi-layer perceptrons, ensembles of critics, policies, an autoencoder of actions."""
 
 from itertools import pairwise
+from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 TALL = 512  # rows from which on a CPU multiplies and sums faster with features first (measured; below it is the other way round)
+LATENT_LOG_STD_RANGE = (-4.0, 15.0)  # as in BCQ's code, which the later ones with a VAE build on
 LOG_STD_RANGE = (-20.0, 2.0)  # as in the SAC code the paper builds on
 EDGE = 1e-6  # how far inside [-1, 1] a logged action must lie for its density to be finite
-LATENT_LOG_STD_RANGE = (-4.0, 15.0)  # as in BCQ's code, from which BEAR's and TD3-CVAE's autoencoders come
 
 
 class MLP(eqx.Module):
@@ -30,8 +32,11 @@ class MLP(eqx.Module):
         self.gains = [jnp.ones(size) for size in sizes[1:-1]] if layer_norm else []
         self.shifts = [jnp.zeros(size) for size in sizes[1:-1]] if layer_norm else []
 
-    def __call__(self, x: Array, *, features_first: bool = False) -> Array:
-        """[rows, in] -> [rows, out], or with features first [in, rows] -> [out, rows]: the same numbers, another order in memory."""
+    def __call__(self, x: Array, *, features_first: bool = False, dropout: float = 0.0, key: Array | None = None) -> Array:
+        """[rows, in] -> [rows, out], or with features first [in, rows] -> [out, rows]: the same numbers, another order in memory.
+
+        With a key, each hidden unit of each row is left out with probability `dropout`.
+        """
         axis, widen = (0, (slice(None), None)) if features_first else (-1, (slice(None),))
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = (weight.T @ x if features_first else x @ weight) + bias[widen]
@@ -39,6 +44,8 @@ class MLP(eqx.Module):
                 if self.gains:
                     x = _normalise(x, axis) * self.gains[layer][widen] + self.shifts[layer][widen]
                 x = jax.nn.relu(x)
+                if dropout and key is not None:
+                    x = drop(x, dropout, jax.random.fold_in(key, layer))
         return x
 
 
@@ -66,15 +73,22 @@ class Critics(eqx.Module):
         self.priors = make(jax.random.split(jax.random.fold_in(key, 1), count)) if prior_scale else None
         self.prior_scale = prior_scale
 
-    def __call__(self, observation: Array, action: Array) -> Array:
-        """Q of each critic: [critics, rows]."""
+    def __call__(self, observation: Array, action: Array, *, dropout: float = 0.0, key: Array | None = None) -> Array:
+        """Q of each critic: [critics, rows]; with a key, each leaves hidden units of its own out."""
         x = jnp.concatenate([observation, action], axis=-1)
-        q = self._run(self.members, x)
-        return q if self.priors is None else q + self.prior_scale * jax.lax.stop_gradient(self._run(self.priors, x))
+        q = self._run(self.members, x, dropout, key)
+        return q if self.priors is None else q + self.prior_scale * jax.lax.stop_gradient(self._run(self.priors, x, 0.0, None))
 
-    def _run(self, networks: MLP, x: Array) -> Array:
+    def _run(self, networks: MLP, x: Array, dropout: float, key: Array | None) -> Array:
         features_first = len(x) >= TALL
-        q: Array = eqx.filter_vmap(lambda member: member(x.T if features_first else x, features_first=features_first))(networks)
+        layout = x.T if features_first else x
+        q: Array
+        if key is None:
+            q = eqx.filter_vmap(lambda member: member(layout, features_first=features_first))(networks)
+        else:
+            keys = jax.random.split(key, len(networks.biases[0]))
+            one = lambda member, key: member(layout, features_first=features_first, dropout=dropout, key=key)  # noqa: E731
+            q = eqx.filter_vmap(one)(networks, keys)
         return q[:, 0] if features_first else q[..., 0]
 
     def with_slopes(self, observation: Array, action: Array) -> tuple[Array, Array]:
@@ -87,6 +101,11 @@ class Critics(eqx.Module):
 
         both: tuple[Array, Array] = eqx.filter_vmap(slope)(self.members)
         return both
+
+    def with_members(self, members: MLP) -> "Critics":
+        """The ensemble with other weights."""
+        changed: Critics = eqx.tree_at(lambda critics: critics.members, self, members)
+        return changed
 
 
 class TanhGaussian(eqx.Module):
@@ -116,6 +135,11 @@ class TanhGaussian(eqx.Module):
         mean, log_std = self._moments(observation)
         raw = jnp.arctanh(jnp.clip(action, -1 + EDGE, 1 - EDGE))
         return _squashed_log_prob(raw, (raw - mean) * jnp.exp(-log_std), log_std)
+
+    def raw(self, observation: Array, key: Array, count: int) -> Array:
+        """Several samples per row before the tanh, differentiable in the policy, from one pass: [count, rows, action_dim]."""
+        mean, log_std = self._moments(observation)
+        return mean + jnp.exp(log_std) * jax.random.normal(key, (count, *mean.shape))
 
     def mode(self, observation: Array) -> Array:
         """The deterministic action."""
@@ -147,25 +171,109 @@ def _squashed_log_prob(raw: Array, noise: Array, log_std: Array) -> Array:
 
 
 class ConditionalVAE(eqx.Module):
-    """A variational autoencoder of actions given observations: what of an action it cannot reproduce, the log did not show it."""
+    """A model of a log's actions: an encoder of (observation, action) to a Gaussian latent, and a decoder of (observation, latent)."""
 
     encoder: MLP
     decoder: MLP
 
     def __init__(self, observation_dim: int, action_dim: int, latent_dim: int, hidden: tuple[int, ...], key: Array):
         encoder_key, decoder_key = jax.random.split(key)
-        self.encoder = MLP((observation_dim + action_dim, *hidden, 2 * latent_dim), encoder_key)
-        self.decoder = MLP((observation_dim + latent_dim, *hidden, action_dim), decoder_key)
+        last_scale = hidden[-1] ** -0.5  # like every other layer
+        self.encoder = MLP((observation_dim + action_dim, *hidden, 2 * latent_dim), encoder_key, last_scale=last_scale)
+        self.decoder = MLP((observation_dim + latent_dim, *hidden, action_dim), decoder_key, last_scale=last_scale)
 
-    def __call__(self, observation: Array, action: Array, key: Array) -> tuple[Array, Array, Array]:
-        """The action as decoded from a sample of its latent, and the latent's mean and log standard deviation."""
+    @property
+    def latent_dim(self) -> int:
+        """Numbers in a latent."""
+        return self.encoder.biases[-1].shape[-1] // 2
+
+    def encode(self, observation: Array, action: Array) -> tuple[Array, Array]:
+        """Mean and log-deviation of the latent."""
         mean, log_std = jnp.split(self.encoder(jnp.concatenate([observation, action], axis=-1)), 2, axis=-1)
-        log_std = jnp.clip(log_std, *LATENT_LOG_STD_RANGE)
-        return self.decode(observation, mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)), mean, log_std
+        return mean, jnp.clip(log_std, *LATENT_LOG_STD_RANGE)
+
+    def decode_raw(self, observation: Array, latent: Array) -> Array:
+        """The action before the tanh; latents may have further leading axes, over which observations repeat."""
+        observation = jnp.broadcast_to(observation, (*latent.shape[:-1], observation.shape[-1]))
+        x = jnp.concatenate([observation, latent], axis=-1)
+        return self.decoder(x.reshape(-1, x.shape[-1])).reshape(*latent.shape[:-1], -1)
 
     def decode(self, observation: Array, latent: Array) -> Array:
-        """The action a latent stands for at an observation, in (-1, 1)."""
-        return jnp.tanh(self.decoder(jnp.concatenate([observation, latent], axis=-1)))
+        """The action, in (-1, 1)."""
+        return jnp.tanh(self.decode_raw(observation, latent))
+
+    def __call__(self, observation: Array, action: Array, key: Array) -> tuple[Array, Array, Array]:
+        """The action decoded from a sampled latent, and the latent's mean and log-deviation."""
+        mean, log_std = self.encode(observation, action)
+        return self.decode(observation, mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)), mean, log_std
+
+
+class Normaliser(eqx.Module):
+    """Shifts and scales observations to the mean 0 and deviation 1 of a log."""
+
+    mean: Array  # [observation_dim]
+    deviation: Array  # [observation_dim]
+
+    @classmethod
+    def fit(cls, observation: Any, least: float = 1e-3) -> "Normaliser":
+        """The log's mean and deviation, read a chunk at a time; `least` is added to the deviation, as TD3+BC does."""
+        count = len(observation)
+        chunks = [slice(start, start + 65_536) for start in range(0, count, 65_536)]
+        mean = sum(observation[rows].sum(axis=0, dtype=np.float64) for rows in chunks) / count
+        variance = sum(((observation[rows] - mean) ** 2).sum(axis=0) for rows in chunks) / count
+        return cls(jnp.asarray(mean, jnp.float32), jnp.asarray(np.sqrt(variance) + least, jnp.float32))
+
+    @classmethod
+    def none(cls, observation_dim: int) -> "Normaliser":
+        """One that changes nothing."""
+        return cls(jnp.zeros(observation_dim), jnp.ones(observation_dim))
+
+    def __call__(self, observation: Array) -> Array:
+        """The observations in the log's own scale."""
+        return (observation - self.mean) / self.deviation
+
+
+def drop(x: Array, rate: float, key: Array) -> Array:
+    """Each number 0 with probability `rate`, the others scaled up so that the mean stays."""
+    kept = jax.random.bits(key, x.shape, "uint16") >= round(rate * 2**16)  # 16 bits are enough for a coin, and half the work of 32
+    return jnp.where(kept, x / (1 - rate), 0)
+
+
+def thin(network: MLP, rate: float, key: Array) -> MLP:
+    """The network (or ensemble of them) with each hidden unit left out with probability `rate`, for all rows alike."""
+    keys = jax.random.split(key, len(network.weights) - 1)
+    rest = [weight * drop(jnp.ones(weight.shape[:-1]), rate, k)[..., None] for weight, k in zip(network.weights[1:], keys, strict=True)]
+    thinned: MLP = eqx.tree_at(lambda n: n.weights, network, [network.weights[0], *rest])
+    return thinned
+
+
+def first_directions(network: MLP, key: Array) -> list[Array]:
+    """A random direction of each layer's output, from which spectral_norm starts."""
+    keys = jax.random.split(key, len(network.weights))
+    return [_unit(jax.random.normal(k, bias.shape)) for bias, k in zip(network.biases, keys, strict=True)]
+
+
+def spectral_norm(network: MLP, directions: list[Array]) -> tuple[MLP, list[Array]]:
+    """The network (or ensemble) with each weight divided by its largest singular value (Miyato et al. 2018), and better directions.
+
+    The value is found by a step of power iteration per call, from the direction of the call before.
+    """
+    weights, better = [], []
+    for weight, direction in zip(network.weights, directions, strict=True):
+        fixed = jax.lax.stop_gradient(weight)
+        source = _unit(jnp.einsum("...io,...o->...i", fixed, direction))
+        direction = _unit(jnp.einsum("...io,...i->...o", fixed, source))
+        stretch = jnp.einsum("...io,...i,...o->...", weight, source, direction)
+        weights.append(weight / stretch[..., None, None])
+        better.append(direction)
+    smooth: MLP = eqx.tree_at(lambda n: n.weights, network, weights)
+    return smooth, better
+
+
+def _unit(x: Array) -> Array:
+    """A vector's direction."""
+    length: Array = jnp.linalg.norm(x, axis=-1, keepdims=True)
+    return x / (length + 1e-12)
 
 
 def _normalise(x: Array, axis: int) -> Array:

@@ -3,11 +3,13 @@
 from dataclasses import replace
 from typing import Any
 
+from gridcount.algorithms.bc import BC
 from gridcount.algorithms.contract import Algorithm
 from gridcount.algorithms.cql import CQL
 from gridcount.algorithms.edac import EDAC
 from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.algorithms.gpc_td3 import GPCTD3
+from gridcount.algorithms.iql import IQL
 from gridcount.algorithms.pbrl import PBRL
 from gridcount.algorithms.presets import preset_fields
 from gridcount.algorithms.rebrac import ReBRAC
@@ -16,13 +18,16 @@ from gridcount.algorithms.sac_n import SACN
 from gridcount.algorithms.td3 import TD3
 from gridcount.algorithms.td3_bc import TD3BC
 from gridcount.algorithms.td3_cvae import TD3CVAE
+from gridcount.algorithms.uwac import UWAC
 from gridcount.data.catalogue import unknown
 
 ALGORITHMS: dict[str, type[Any]] = {
+    "bc": BC,
     "cql": CQL,
     "edac": EDAC,
     "gpc-sac": GPCSAC,
     "gpc-td3": GPCTD3,
+    "iql": IQL,
     "pbrl": PBRL,
     "rebrac": ReBRAC,
     "sac": SAC,
@@ -30,6 +35,7 @@ ALGORITHMS: dict[str, type[Any]] = {
     "td3": TD3,
     "td3-bc": TD3BC,
     "td3-cvae": TD3CVAE,
+    "uwac": UWAC,
 }
 
 __all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]

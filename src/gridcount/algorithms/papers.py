@@ -79,9 +79,18 @@ TD3_BC: dict[str, Fields] = {  # one setting for Gym; CORL uses the same on Maze
     "antmaze": {"normalise": False},  # as the authors say of their own AntMaze results
 }
 
+IQL: dict[str, Fields] = {  # the authors' configs; Maze2D is not in the paper, and CORL runs it with the defaults
+    "gym": {"reward_scaling": "return-range"},
+    "adroit": {"advantage_scale": 0.5, "dropout": 0.1},
+    "kitchen": {"advantage_scale": 0.5, "dropout": 0.1},
+    "antmaze": {"expectile": 0.9, "advantage_scale": 10.0, "reward_scaling": "minus-one"},
+}
+
 PAPERS: dict[str, dict[str, Fields]] = {
     "gpc-sac": GPC_SAC,
     "gpc-td3": GPC_SAC,  # no paper's: the counts' own settings carry over
     "rebrac": REBRAC,
     "td3-bc": TD3_BC,
+    "iql": IQL,
+    "uwac": {domain: {"epochs": 3000} for domain in ("gym", "adroit", "maze2d")},  # the authors' code; otherwise one setting for all
 }

@@ -60,7 +60,7 @@ def _time(algorithm: Any, dims: tuple[int, int]) -> float:
     flags = np.zeros(ROWS, np.bool_)
     action, reward = rng.uniform(-1, 1, (ROWS, dims[1])).astype(np.float32), rng.uniform(size=ROWS).astype(np.float32)
     data = Transitions(states[0], action, reward, states[1], flags, flags)
-    quick = {"pretraining_updates": 1} if hasattr(algorithm, "pretraining_updates") else {}
+    quick = {"cvae_updates": 1} if hasattr(algorithm, "cvae_updates") else {}
     prepared = replace(algorithm, **quick).prepare(data)
     state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
     rows = jax.tree.map(jnp.asarray, prepared.rows)

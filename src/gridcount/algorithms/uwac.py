@@ -1,0 +1,213 @@
+"""UWAC: uncertainty-weighted actor-critic (Wu et al. 2021), which is BEAR (Kumar et al. 2019) with critics that know when they guess.
+
+BEAR keeps the policy's actions, as a set, near those of a model of the log's own (a VAE) by a bound on their maximum mean discrepancy.
+UWAC leaves hidden units of the critics out at random, takes the variance this gives a value for how little is known of it, and lets
+uncertain values count less in both losses. Where paper and code differ, what is done here is said beside it.
+"""
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax import Array
+
+from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.steps import descend
+from gridcount.data.transitions import Batch, Transitions
+from gridcount.losses import mean_discrepancy, polyak, td_target, uncertainty_weight, variational_loss, weighted_bellman_loss
+from gridcount.networks import ConditionalVAE, Critics, TanhGaussian, first_directions, spectral_norm, thin
+
+LOG_MULTIPLIER_RANGE = (-5.0, 10.0)  # BEAR's code
+LATENT_LIMIT = 0.5  # BEAR's samples of the log's actions come from latents clipped to this, as in BCQ
+KL_WEIGHT = 0.5  # of the VAE's loss, as in BCQ
+
+
+class UWACState(NamedTuple):
+    """Everything UWAC carries from one update to the next."""
+
+    policy: TanhGaussian
+    behaviour: ConditionalVAE  # the model of the log's actions
+    critics: Critics
+    target_critics: Critics
+    directions: list[Array]  # where each layer of the critics stretches most: empty without spectral normalisation
+    target_directions: list[Array]
+    log_multiplier: Array  # of the Lagrange multiplier that holds the discrepancy to its bound
+    policy_optimiser: optax.OptState
+    behaviour_optimiser: optax.OptState
+    critic_optimiser: optax.OptState
+    multiplier_optimiser: optax.OptState
+    updates: Array  # how many updates made this state
+
+
+@dataclass(frozen=True)
+class UWAC:
+    """BEAR with dropout-variance weights on critic and policy."""
+
+    hidden: tuple[int, ...] = (256, 256)  # hidden layers of policy and critics
+    behaviour_hidden: tuple[int, ...] = (750, 750)  # hidden layers of the VAE's encoder and decoder
+    layer_norm: bool = False  # LayerNorm in the critics; not in the paper
+    spectral_norm: bool = True  # divide each layer of the critics by how much it stretches at most, as the authors' code does
+    batch_size: int = 256  # rows per update
+    discount: float = 0.99  # gamma
+    policy_rate: float = 1e-4  # Adam step of the policy
+    critic_rate: float = 3e-4  # Adam step of the critics
+    behaviour_rate: float = 3e-4  # Adam step of the VAE
+    multiplier_rate: float = 1e-3  # Adam step of the Lagrange multiplier
+    target_step: float = 0.005  # how far the target critics move per update (tau)
+    dropout: float = 0.1  # share of the critics' hidden units left out of each pass
+    passes: int = 100  # passes that a variance, and the mean beside it, are taken over; a CPU's time is almost all here
+    weighting: Literal["inverse", "exponential"] = "inverse"  # beta/Var as the paper has it, or exp(-beta*Var), the authors' code's default
+    weight_scale: float = 0.5  # how soon uncertain values count less (beta)
+    weight_limit: float = 1.5  # no row weighs more than this; the authors' code's default, for the exponential, is 1
+    next_actions: int = 10  # actions of the policy at s' of which the best is bootstrapped from
+    minimum_share: float = 0.75  # the target is this much of the smaller critic and the rest of the larger (lambda)
+    kernel: Literal["gaussian", "laplacian"] = "gaussian"  # of the discrepancy
+    kernel_width: float = 20.0  # of the discrepancy (sigma)
+    discrepancy_samples: int = 4  # actions per state, of the policy and of the VAE, that the discrepancy compares
+    discrepancy_limit: float = 0.07  # the bound the multiplier holds it to (epsilon)
+    warmup_updates: int = 40_000  # until then the policy only learns to keep the bound
+    candidates: int = 100  # actions drawn at each observation, of which the one the first critic values most is taken
+
+    def prepare(self, data: Transitions) -> Prepared:
+        """UWAC takes the rows as they are."""
+        if self.passes < 2:
+            raise ValueError(f"passes is {self.passes}; a variance needs at least 2")
+        return Prepared(self, data.rows(), {})
+
+    def init(self, key: Array, rows: Batch, report: Report = silent) -> UWACState:
+        """Random networks, targets equal to the critics, multiplier 1."""
+        observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
+        policy_key, behaviour_key, critic_key, direction_key = jax.random.split(key, 4)
+        policy = TanhGaussian(observation_dim, action_dim, self.hidden, policy_key)
+        behaviour = ConditionalVAE(observation_dim, action_dim, 2 * action_dim, self.behaviour_hidden, behaviour_key)
+        critics = Critics(2, observation_dim, action_dim, self.hidden, critic_key, layer_norm=self.layer_norm)
+        directions = first_directions(critics.members, direction_key) if self.spectral_norm else []
+        log_multiplier = jnp.zeros(())
+        return UWACState(
+            policy,
+            behaviour,
+            critics,
+            jax.tree.map(jnp.copy, critics),
+            directions,
+            jax.tree.map(jnp.copy, directions),
+            log_multiplier,
+            optax.adam(self.policy_rate).init(policy),
+            optax.adam(self.behaviour_rate).init(behaviour),
+            optax.adam(self.critic_rate).init(critics),
+            optax.adam(self.multiplier_rate).init(log_multiplier),
+            jnp.zeros((), jnp.int32),
+        )
+
+    def update(self, state: UWACState, batch: Batch, key: Array) -> tuple[UWACState, Metrics]:
+        """One step of the VAE, then of critics, policy and multiplier, each with the networks as they were before."""
+        vae_key, latent_key, next_key, target_key, critic_key, action_key, policy_key = jax.random.split(key, 7)
+        observation, rows = batch.observation, len(batch.observation)
+
+        # The log's actions (BEAR's pi_beta).
+        def behaviour_loss(behaviour: ConditionalVAE) -> tuple[Array, Metrics]:
+            return variational_loss(batch.action, *behaviour(observation, batch.action, vae_key), KL_WEIGHT), {}
+
+        behaviour, behaviour_optimiser, value, _ = descend(
+            optax.adam(self.behaviour_rate), behaviour_loss, state.behaviour, state.behaviour_optimiser
+        )
+        metrics: Metrics = {"behaviour_loss": value}
+
+        # The target: the best of several actions of the policy at s' (BEAR's Eq. 4 and Algorithm 1), and how uncertain it is.
+        targets, target_directions = self._smooth(state.target_critics, state.target_directions)
+        next_action = jnp.tanh(state.policy.raw(batch.next_observation, next_key, self.next_actions))  # [actions, rows, action_dim]
+        repeated = jnp.tile(batch.next_observation, (self.next_actions, 1))
+        mean, variance = self._guess(targets, repeated, next_action.reshape(len(repeated), -1), target_key)
+        blend = self.minimum_share * mean.min(axis=0) + (1 - self.minimum_share) * mean.max(axis=0)
+        next_value = blend.reshape(-1, rows).max(axis=0)
+        target = td_target(batch.reward, batch.terminated, next_value, self.discount)
+        next_variance = variance.sum(axis=0).reshape(-1, rows).max(axis=0)
+        weight = self._weight(next_variance)
+
+        def critic_loss(raw: Critics) -> tuple[Array, Metrics]:
+            critics, _ = self._smooth(raw, state.directions)
+            q = critics(observation, batch.action, dropout=self.dropout, key=critic_key)
+            return weighted_bellman_loss(q, target, weight), {"q_data": q.mean()}
+
+        critics, critic_optimiser, value, q_metrics = descend(
+            optax.adam(self.critic_rate), critic_loss, state.critics, state.critic_optimiser
+        )
+        metrics |= q_metrics | {"critic_loss": value, "weight": weight.mean(), "variance": next_variance.mean()}
+
+        # The policy: weighted values within the bound on the discrepancy (BEAR's Eq. 3; the discrepancy is of actions before the tanh).
+        smooth, directions = self._smooth(state.critics, state.directions)
+        latent = jax.random.normal(latent_key, (self.discrepancy_samples, rows, behaviour.latent_dim))
+        supported = behaviour.decode_raw(observation, jnp.clip(latent, -LATENT_LIMIT, LATENT_LIMIT))
+        multiplier = jnp.exp(state.log_multiplier)
+
+        def weighted_value(action: Array) -> tuple[Array, Array]:
+            mean, variance = self._guess(smooth, observation, action, policy_key)
+            weight = self._weight(variance.sum(axis=0))
+            return mean.min(axis=0) * weight, weight
+
+        def no_value(action: Array) -> tuple[Array, Array]:
+            return jnp.zeros(rows), jnp.zeros(rows)
+
+        def policy_loss(policy: TanhGaussian) -> tuple[Array, Metrics]:
+            raw = policy.raw(observation, action_key, self.discrepancy_samples)
+            discrepancy = mean_discrepancy(supported, raw, self.kernel_width, self.kernel)
+            warm = state.updates >= self.warmup_updates
+            value, weight = jax.lax.cond(warm, weighted_value, no_value, jnp.tanh(raw[0]))
+            loss = (multiplier * (discrepancy - self.discrepancy_limit) - value).mean()
+            return loss, {"discrepancy": discrepancy.mean(), "policy_weight": weight.mean()}
+
+        policy, policy_optimiser, value, policy_metrics = descend(
+            optax.adam(self.policy_rate), policy_loss, state.policy, state.policy_optimiser
+        )
+        metrics |= policy_metrics | {"policy_loss": value, "multiplier": multiplier}
+
+        # Dual ascent: the multiplier grows while the bound is broken.
+        slope = -multiplier * (metrics["discrepancy"] - self.discrepancy_limit)
+        change, multiplier_optimiser = optax.adam(self.multiplier_rate).update(slope, state.multiplier_optimiser)
+        log_multiplier = jnp.clip(state.log_multiplier + change, *LOG_MULTIPLIER_RANGE)
+        return UWACState(
+            policy,
+            behaviour,
+            critics,
+            polyak(state.target_critics, critics, self.target_step),
+            directions,
+            target_directions,
+            log_multiplier,
+            policy_optimiser,
+            behaviour_optimiser,
+            critic_optimiser,
+            multiplier_optimiser,
+            state.updates + 1,
+        ), metrics
+
+    def act(self, state: UWACState, observation: Array) -> Array:
+        """Of the policy's candidates the one the first critic, with all its units, values most; always the same draws, so a function."""
+        critics, _ = self._smooth(state.critics, state.directions)
+        actions = jnp.tanh(state.policy.raw(observation, jax.random.key(0), self.candidates))  # [candidates, rows, action_dim]
+        q = critics(jnp.tile(observation, (self.candidates, 1)), actions.reshape(-1, actions.shape[-1]))[0]
+        best = q.reshape(self.candidates, -1).argmax(axis=0)
+        return jnp.take_along_axis(actions, best[None, :, None], axis=0)[0]
+
+    def _smooth(self, critics: Critics, directions: list[Array]) -> tuple[Critics, list[Array]]:
+        """The critics as they are used: spectrally normalised or as they are."""
+        if not self.spectral_norm:
+            return critics, directions
+        members, directions = spectral_norm(critics.members, directions)
+        return critics.with_members(members), directions
+
+    def _guess(self, critics: Critics, observation: Array, action: Array, key: Array) -> tuple[Array, Array]:
+        """Mean and variance of each critic's value over passes with units left out: [critics, rows] each.
+
+        All rows share a pass's units, so that leaving them out is a change of weights and the passes are plain matrix
+        multiplications: for a row alone the distribution is that of dropout, as for two rows with units of their own.
+        """
+
+        def one_pass(key: Array) -> Array:
+            return critics.with_members(thin(critics.members, self.dropout, key))(observation, action)
+
+        q = jax.lax.map(one_pass, jax.random.split(key, self.passes))  # [passes, critics, rows]
+        return q.mean(axis=0), q.var(axis=0, ddof=1)
+
+    def _weight(self, variance: Array) -> Array:
+        return uncertainty_weight(jax.lax.stop_gradient(variance), self.weight_scale, self.weight_limit, self.weighting)
