@@ -16,11 +16,12 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "envs": {"data"},  # names and limits
     "counts": {"data", "losses"},
     "algorithms": {"data", "counts", "losses", "networks"},
+    "theory": {"data", "counts", "losses"},
     "evaluation": {"data", "envs", "counts", "losses", "networks", "algorithms"},
     "training": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation"},
     "report": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
 }
-TOP = {"__init__", "__main__", "cli", "commands", "data_commands", "terminal"}  # may import everything
+TOP = {"__init__", "__main__", "cli", "commands", "data_commands", "theory_commands", "terminal"}  # may import everything
 SIMULATORS = {"gymnasium", "gymnasium_robotics", "mujoco"}
 OUTSIDE_ALGORITHMS = SIMULATORS | {"h5py", "rich", "tyro", "matplotlib", "json"}  # simulators, file formats, displays, loggers
 

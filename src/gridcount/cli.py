@@ -13,12 +13,19 @@ gridcount: offline reinforcement learning that counts
   gridcount data import FILE    store a log of your own under a name
   gridcount data check DATASET  find everything wrong with a dataset or a file
   gridcount data info DATASET   tell what is in it and what it suggests
+  gridcount theory              check the paper's theorems on problems whose truth is known
 
 Each command explains its flags with --help. To begin:
 
   gridcount train maze2d-umaze-v1 --seeds 2
 """
-COMMANDS = {"train": "commands", "evaluate": "commands", "plot": "commands", "data": "data_commands"}  # word -> module with its function
+COMMANDS = {  # word -> module with its function
+    "train": "commands",
+    "evaluate": "commands",
+    "plot": "commands",
+    "data": "data_commands",
+    "theory": "theory_commands",
+}
 
 
 def main(arguments: list[str] | None = None) -> int:
