@@ -83,7 +83,7 @@ def draw_linear(result: dict[str, Any], path: Path) -> Path:
 
 def draw_codes(result: dict[str, Any], path: Path) -> Path:
     """Cells that share a code under each coding, and which state dimensions the published 32-bit code does not see."""
-    figure = Figure(figsize=(12, 4.2), layout="constrained")
+    figure = Figure(figsize=(14, 4.2), layout="constrained")
     inside, beyond, blurred = figure.subplots(1, 3)
     names = {"printed": "Eq. 3 as printed", "meant": "Eq. 3 as meant", "published": "published (32-bit)", "ours": "gridcount"}
     for axes, outside, title in ((inside, False, "cells of the data's range"), (beyond, True, "actions up to a width beyond it")):
@@ -95,7 +95,7 @@ def draw_codes(result: dict[str, Any], path: Path) -> Path:
             for place, each in zip(places, shares, strict=True):
                 if each == 0:
                     axes.plot(place, 0, "o", markersize=4, color=COLOURS[(1, 3, 5, 0)[i]], clip_on=False)
-        axes.set(title=title, ylabel="share that shares a code nearby", ylim=(0, 1.35))
+        axes.set(title=title, ylabel="share that shares a code nearby", ylim=(0, 1.3), yticks=[0, 0.25, 0.5, 0.75, 1])
         axes.set_xticks(range(len(rows)), [f"{row['task']}\n{row['states']}+{row['actions']} d" for row in rows], fontsize=7)
         finish(axes, percent=True, columns=2)
     for (task, row), colour in zip(result["blur"].items(), COLOURS, strict=False):

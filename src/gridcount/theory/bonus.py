@@ -19,7 +19,7 @@ def gram(features: Float, ridge: float) -> Float:
 
 
 def lcb_bonus(features: Float, gram_matrix: Float, scale: float = 1.0) -> Float:
-    """Gamma_lcb = scale * sqrt(phi' Lambda^-1 phi) for each row of features (Eq. 11)."""
+    """Gamma_lcb = scale * sqrt(phi' Lambda^-1 phi) for each row of features (Eq. 12)."""
     return np.asarray(scale * np.sqrt(np.einsum("nd,nd->n", features, np.linalg.solve(gram_matrix, features.T).T)))
 
 

@@ -190,12 +190,12 @@ def collisions(seed: int = 0, number: int = 20_000, searched: int = 1_000) -> li
 
 def printed_partner_share(space: Space) -> float:
     """In range, Eq. 3 as printed gives the last state and the first action one weight: all but the cells with both at one end."""
-    return 1 - 2 / (space.bins + 1) ** 2
+    return float(1 - 2 / (space.bins + 1) ** 2)
 
 
 def equal_ones_probability(dimensions: int) -> float:
     """P(two random binary cells hold equally many ones): what Eq. 3 as printed sees at 1 partition, where every weight is 2."""
-    return math.comb(2 * dimensions, dimensions) / 4**dimensions
+    return float(math.comb(2 * dimensions, dimensions) / 4**dimensions)
 
 
 def blur(seed: int = 0, number: int = 5_000) -> dict[str, dict[str, Any]]:

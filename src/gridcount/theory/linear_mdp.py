@@ -122,14 +122,14 @@ class Cells(NamedTuple):
     total: int  # pairs there could be
     diameter: float  # of a cell, with action scaled to [0, 1]
 
-    def count(self) -> NDArray[np.int64]:
+    def visits(self) -> NDArray[np.int64]:
         """n' of each query: the log's rows in its cell."""
         return self._read(np.bincount(self.row, minlength=self.total))
 
     def average(self, target: Float) -> Float:
         """Ridge regression on indicators of cells at each query: sum of targets / (n' + ridge)."""
         total = np.bincount(self.row, weights=target, minlength=self.total)
-        return self._read(total) / (self.count() + RIDGE)
+        return np.asarray(self._read(total) / (self.visits() + RIDGE), np.float64)
 
     def _read(self, table: NDArray[Any]) -> NDArray[Any]:
         return np.where(self.query >= 0, table[np.maximum(self.query, 0)], 0)
@@ -156,7 +156,7 @@ class Sample(NamedTuple):
 
     linear_error: Float  # [points] |phi' w_hat - B V|: least squares on phi, the theorem's estimate
     cell_error: Float  # [grids, points] |cell average - B V|
-    count: NDArray[np.int64]  # [grids, points] n'
+    visits: NDArray[np.int64]  # [grids, points] n'
     gamma: Float  # [points] sqrt(phi' Lambda^-1 phi)
     scale: float  # b of Lemma 2, in theory
     excess: Float  # [grids] largest of gamma - 1 / sqrt(n' + 1) - slope * diameter / sqrt(smallest eigenvalue): never positive
@@ -170,7 +170,7 @@ def examine(mdp: LinearMDP, log: Transitions, state: Float, action: Float, slope
     truth, gamma = at @ mdp.weights, lcb_bonus(at, lam)
     linear_error = np.abs(at @ ridge_weights(rows, target, lam) - truth)
     located = [locate(log, state, action, b) for b in bins]
-    count = np.array([cells.count() for cells in located])
+    count = np.array([cells.visits() for cells in located])
     margin = slope * np.array([cells.diameter for cells in located]) / math.sqrt(np.linalg.eigvalsh(lam)[0])
     return Sample(
         linear_error,
@@ -219,7 +219,7 @@ def refine(seed: int = 0, rows: tuple[int, ...] = ROWS, bins: tuple[int, ...] = 
         )
         deviation = np.sqrt((linear_error**2).mean(axis=0))  # over logs, at each point: what an uncertainty should follow
         for g, b in enumerate(bins):
-            count = np.array([s.count[g] for s in samples])
+            count = np.array([s.visits[g] for s in samples])
             u = 1 / np.sqrt(count + 1)  # ln T = 1: another T divides every c by sqrt(ln T)
             row: dict[str, Any] = {"rows": n, "bins": b, "mean_count": float(count.mean()), "empty": float((count == 0).mean())}
             for name, error in (("linear", linear_error), ("cells", np.array([s.cell_error[g] for s in samples]))):
@@ -251,8 +251,9 @@ def smallest_c(ratio: Float) -> tuple[float, float]:
 
 def rank_correlation(x: Float, y: Float) -> float:
     """Spearman's correlation; 0 where one of them does not vary."""
-    ranks = [average_rank(v) for v in (x, y)]
-    return 0.0 if min(np.ptp(r) for r in ranks) == 0 else float(np.corrcoef(*ranks)[0, 1])
+    x, y = (average_rank(v) - average_rank(v).mean() for v in (x, y))
+    size = math.sqrt(float(x @ x) * float(y @ y))
+    return float(x @ y) / size if size else 0.0
 
 
 def average_rank(x: Float) -> Float:

@@ -113,7 +113,7 @@ def printed_features(
                     "count": n,
                     "statement": float(log_epoch / np.sqrt(n + ridge)),  # the lemma's line: ln T / sqrt(n + ridge)
                     "last_line": float(np.sqrt(log_epoch / (n + ridge))),  # its proof's last line: sqrt(ln T / (n + ridge))
-                    "definition": float(lcb_bonus(phi, lam)[0]),  # Eq. 11 with its features: sqrt(1 / (n + ridge / sqrt(ln T)))
+                    "definition": float(lcb_bonus(phi, lam)[0]),  # Eq. 12 with its features: sqrt(1 / (n + ridge / sqrt(ln T)))
                 }
             )
     return rows
@@ -125,7 +125,7 @@ def coverage(seed: int = 0, rows: int = 600, logs: int = 2000) -> list[dict[str,
     mdp = random_mdp(rng)
     fixed = mdp.optimal_value(mdp.transition)
     errors: dict[str, list[Float]] = {"fixed": [], "learnt": []}
-    counts: list[Float] = []
+    counts: list[NDArray[np.int64]] = []
     for _ in range(logs):
         count, frequency = draw_model(mdp, rows, rng)
         learnt = mdp.optimal_value(frequency) if len(counts) < logs // 10 else None  # value iteration is the slow part
@@ -137,10 +137,10 @@ def coverage(seed: int = 0, rows: int = 600, logs: int = 2000) -> list[dict[str,
     result = []
     for epoch in EPOCHS:
         row: dict[str, float] = {"epoch": epoch, "promise": hoeffding_promise(epoch)}
-        for name, error in errors.items():
-            count = np.array(counts[: len(error)])
-            seen = count > 0
-            covered = (np.array(error) <= count_bonus(np.maximum(count, 1), np.log(epoch))) & seen
+        for name, per_log in errors.items():
+            n = np.array(counts[: len(per_log)])
+            seen = n > 0
+            covered = (np.array(per_log) <= count_bonus(np.maximum(n, 1), np.log(epoch))) & seen
             row[f"{name}_mean"] = float(covered.sum() / seen.sum())
             row[f"{name}_worst_pair"] = float((covered.sum(axis=0) / seen.sum(axis=0)).min())
         result.append(row)
