@@ -69,7 +69,7 @@ def _tabular(tabular: dict[str, Any]) -> str:
         f" {equal['largest_relative_difference']:.1e} of their value, the rounding of 32-bit floats."
         f" With n instead of n + 1, u is at most {equal['largest_ratio_without_ridge']:.4f} times Γ.\n\n"
     )
-    return said + _table(head, ([str(row["epoch"]), *(f"{row[name]:.1%}" for name in names)] for row in tabular["coverage"]))
+    return said + _table(head, ([str(row["epoch"]), *(f"{row[name]:.2%}" for name in names)] for row in tabular["coverage"]))
 
 
 def _printed(tabular: dict[str, Any]) -> str:

@@ -26,7 +26,7 @@ RESULTS = ROOT / "results" / "theory.json"
 # --- a table: u is the LCB bonus ---
 
 
-@pytest.mark.parametrize("rows", [20, 400], ids=["with pairs the log does not hold", "with all pairs"])
+@pytest.mark.parametrize("rows", [20, 4000], ids=["with pairs the log does not hold", "with all pairs"])
 def test_in_a_table_u_is_the_lcb_bonus_of_one_hot_features_with_ridge_one(rows: int) -> None:
     found = tabular.equality(seed=1, rows=rows)
     assert (found["unseen_pairs"] > 0) == (rows == 20)
@@ -271,7 +271,7 @@ def test_the_command_prints_tables_and_writes_the_figures(
     assert json.loads((tmp_path / "theory.json").read_text()) == kept
     assert sorted(path.name for path in tmp_path.glob("*.png")) == ["theory-codes.png", "theory-linear.png", "theory-tabular.png"]
     printed = capsys.readouterr().out
-    for part in ("halfcheetah", "32,000", "one-hot"):
+    for part in ("walker2d", "32,000", "one-hot"):
         assert part in printed
 
 
