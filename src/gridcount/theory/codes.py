@@ -37,7 +37,7 @@ MARGIN = 1  # how many data widths beyond the range "outside" reaches on either 
 
 
 def fold(cell: ArrayLike, period: int) -> Int:
-    """The `mod` of Eq. 2 in units of cells, as in the appendix's examples: cells a period apart become one."""
+    """The `mod` of Eq. 2 divided by the data's width, so in units of cells: cells a period (m) apart become one."""
     return np.asarray(cell, np.int64) % period
 
 
