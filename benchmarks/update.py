@@ -1,15 +1,16 @@
-"""How close an update comes to the machine's own limit, all measured in one run on one core.
+"""How close each algorithm's update comes to the machine's own limit, all measured in one run on one core.
 
-Prints milliseconds per update of GPC-SAC and SAC at the paper's size (batch 256, 17-d observations, 6-d actions, 3 x 256), the
-floating-point operations of a step, the rate of the machine's matrix multiplication, and the share of it that training reaches;
-what counting costs; and how long ranking two million states takes. Rates are the best of several rounds, taken in turns, because a
-shared machine slows down but never speeds up. With an argument, the figures also go to that JSON file.
+Prints, for every algorithm with its paper's networks and batch (17-d observations, 6-d actions, as HalfCheetah's), milliseconds per
+update, the floating-point operations of a step, how many times the machine's matrix-multiply time for those operations it takes, and
+its cost relative to SAC beside the paper's ratio; what counting costs; and how long ranking two million states takes. Rates are the best of
+several rounds, taken in turns, because a shared machine slows down but never speeds up. With --keep the figures go to results/bench.json,
+and the ratios to where `gridcount algorithms` finds them.
 """
 
+import argparse
 import json
 import os
 import platform
-import sys
 import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -17,6 +18,7 @@ if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # one core, for the program and for what it is compared with
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +28,19 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
+from gridcount.algorithms import ALGORITHMS, make_algorithm
+from gridcount.algorithms.about import PAPER_COST
 from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.gpc_sac import GPCSAC
-from gridcount.algorithms.sac import SAC
 from gridcount.counts.grid import StateCells
 from gridcount.data.transitions import Transitions
 
-ROWS, OBSERVATION, ACTION, UPDATES, ROUNDS = 200_000, 17, 6, 40, 8
+DATASET = "halfcheetah-medium-v2"  # whose presets and dimensions are used
+ROWS, OBSERVATION, ACTION, ROUNDS = 200_000, 17, 6, 8
+COUNTED = 40  # updates of the counting benchmark
+BLOCK_GIGAFLOP = 40  # work in one timed block: about half a second
+ROOT = Path(__file__).parent.parent
+KEPT, RATIOS = ROOT / "results" / "bench.json", ROOT / "src" / "gridcount" / "algorithms" / "cost.json"
 
 
 def log(rng: np.random.Generator) -> Transitions:
@@ -40,32 +48,52 @@ def log(rng: np.random.Generator) -> Transitions:
     states = rng.normal(size=(2, ROWS, OBSERVATION)).astype(np.float32)
     action = rng.uniform(-1, 1, (ROWS, ACTION)).astype(np.float32)
     flags = np.zeros(ROWS, np.bool_)
-    return Transitions(states[0], action, rng.uniform(size=ROWS).astype(np.float32), states[1], flags, flags)
+    ends = np.arange(ROWS) % 1000 == 999
+    return Transitions(states[0], action, rng.uniform(size=ROWS).astype(np.float32), states[1], flags, ends)
 
 
-def training(algorithm: Any, data: Transitions) -> tuple[Callable[[], None], float]:
-    """A function that makes a block of updates, and the floating-point operations of one update."""
+def training(algorithm: Any, data: Transitions) -> tuple[Callable[[], float], float]:
+    """A function that makes a block of updates and tells the seconds of one, and the floating-point operations of one."""
+    if hasattr(algorithm, "pretraining_updates"):
+        algorithm = replace(algorithm, pretraining_updates=1)
     prepared = algorithm.prepare(data)
     holder = [prepared.algorithm.init(jax.random.key(0), prepared.rows)]
     rows = jax.tree.map(jnp.asarray, prepared.rows)
     key, start = jax.random.key(1), jnp.asarray(0)
     batch = jax.tree.map(lambda column: column[: prepared.algorithm.batch_size], rows)
-    update: Any = jax.jit(prepared.algorithm.update).lower(holder[0], batch, key).compile()
-    block = jax.jit(make_block(prepared.algorithm, UPDATES), donate_argnums=0).lower(holder[0], rows, key, start).compile()
+    flops = update_flops(prepared.algorithm, holder[0], batch, key)
+    updates = int(np.clip(BLOCK_GIGAFLOP * 1e9 / flops, 2, 40)) // 2 * 2
+    block = jax.jit(make_block(prepared.algorithm, updates), donate_argnums=0).lower(holder[0], rows, key, start).compile()
 
-    def run() -> None:
+    def run() -> float:
+        started = time.perf_counter()
         holder[0], metrics = block(holder[0], rows, key, start)
-        metrics["critic_loss"].block_until_ready()
+        for metric in metrics.values():
+            metric.block_until_ready()
+        return (time.perf_counter() - started) / updates
 
-    return run, update.cost_analysis()["flops"]
+    return run, flops
 
 
-def counting(algorithm: GPCSAC, data: Transitions) -> Callable[[], None]:
-    """A function that maps, counts and reads as a block of updates does, and nothing else."""
+def update_flops(algorithm: Any, state: Any, batch: Any, key: Any) -> float:
+    """Floating-point operations of an update as compiled; where a policy learns every other update, the mean of the two kinds."""
+    if not hasattr(algorithm, "policy_every"):
+        return float(jax.jit(algorithm.update).lower(state, batch, key).compile().cost_analysis()["flops"])  # type: ignore[index]
+    return float(np.mean([_flops_at(algorithm, state, batch, key, count) for count in range(algorithm.policy_every)]))
+
+
+def _flops_at(algorithm: Any, state: Any, batch: Any, key: Any, count: int) -> float:
+    """With the counter a constant the compiler keeps only the branch that is taken."""
+    update = jax.jit(lambda state, batch, key: algorithm.update(state._replace(updates=jnp.asarray(count, jnp.int32)), batch, key))
+    return float(update.lower(state, batch, key).compile().cost_analysis()["flops"])  # type: ignore[index]
+
+
+def counting(algorithm: GPCSAC, data: Transitions) -> Callable[[], float]:
+    """A function that maps, counts and reads as an update does, and nothing else; tells the seconds of one."""
     prepared = algorithm.prepare(data)
     state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
     cells = jnp.asarray(np.concatenate([prepared.rows.state_cell[:256], prepared.rows.next_state_cell[:256]]))
-    actions = jax.random.uniform(jax.random.key(0), (UPDATES, 512, ACTION), minval=-1, maxval=1)
+    actions = jax.random.uniform(jax.random.key(0), (COUNTED, 512, ACTION), minval=-1, maxval=1)
 
     def block(table: Any, actions: jax.Array) -> tuple[Any, jax.Array]:
         def step(table: Any, action: jax.Array) -> tuple[Any, jax.Array]:
@@ -77,46 +105,57 @@ def counting(algorithm: GPCSAC, data: Transitions) -> Callable[[], None]:
     compiled = jax.jit(block, donate_argnums=0).lower(state.table, actions).compile()
     holder = [state.table]
 
-    def run() -> None:
+    def run() -> float:
+        started = time.perf_counter()
         holder[0], u = compiled(holder[0], actions)
         u.block_until_ready()
+        return (time.perf_counter() - started) / COUNTED
 
     return run
 
 
-def multiplication(size: int = 1024) -> Callable[[], None]:
+def multiplication(size: int = 1024) -> Callable[[], float]:
     """A function that multiplies two square matrices with NumPy's BLAS."""
     a, b = np.random.default_rng(0).normal(size=(2, size, size)).astype(np.float32)
 
-    def run() -> None:
+    def run() -> float:
+        started = time.perf_counter()
         a @ b
+        return time.perf_counter() - started
 
     return run
 
 
 def main() -> None:
     """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="*", default=sorted(ALGORITHMS), help="algorithms to measure beside SAC")
+    parser.add_argument("--keep", action="store_true", help="write the figures where the docs and the command find them")
+    options = parser.parse_args()
+    console = Console(width=150)
     data = log(np.random.default_rng(0))
-    paper = GPCSAC(bins=5, pessimism=3.0)
-    (gpc, gpc_flops), (sac, sac_flops) = training(paper, data), training(SAC(), data)
-    work = {"gpc-sac": gpc, "sac": sac, "counting": counting(paper, data), "matmul": multiplication()}
+    work: dict[str, Callable[[], float]] = {}
+    flops: dict[str, float] = {}
+    for name in dict.fromkeys(["sac", "gpc-sac", *options.only]):
+        console.print(f"compiling {name}", style="dim")
+        work[name], flops[name] = training(make_algorithm(name, DATASET), data)
+    work |= {"counting": counting(make_algorithm("gpc-sac", DATASET), data), "matmul": multiplication()}
     best = dict.fromkeys(work, float("inf"))
     for _ in range(ROUNDS):
         for name, run in work.items():
-            started = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - started)
+            best[name] = min(best[name], run())
     peak = 2 * 1024**3 / best["matmul"]
 
-    updates = {}
-    for name, flops in (("gpc-sac", gpc_flops), ("sac", sac_flops)):
-        seconds = best[name] / UPDATES
-        updates[name] = {
-            "milliseconds": seconds * 1e3,
-            "megaflop": flops / 1e6,
-            "gigaflops": flops / seconds / 1e9,
-            "share": flops / seconds / peak,
+    updates = {
+        name: {
+            "milliseconds": best[name] * 1e3,
+            "megaflop": flops[name] / 1e6,
+            "gigaflops": flops[name] / best[name] / 1e9,
+            "times_matmul": best[name] / (flops[name] / peak),
+            "relative": best[name] / best["sac"],
         }
+        for name in sorted(flops, key=lambda name: best[name])
+    }
     states = np.random.default_rng(0).normal(size=(2_000_000, OBSERVATION)).astype(np.float32)
     started = time.perf_counter()
     StateCells.fit(states, bins=5)
@@ -124,26 +163,33 @@ def main() -> None:
         "machine": f"{_processor()}, one core, jax {jax.__version__}",
         "updates": updates,
         "matmul_gigaflops": peak / 1e9,
-        "counting_milliseconds": best["counting"] / UPDATES * 1e3,
+        "counting_milliseconds": best["counting"] * 1e3,
         "counting_share": best["counting"] / best["gpc-sac"],
         "ranking_seconds": time.perf_counter() - started,
     }
-    show(figures)
-    if len(sys.argv) > 1:
-        Path(sys.argv[1]).write_text(json.dumps(figures, indent=2) + "\n")
+    show(figures, console)
+    if options.keep:
+        KEPT.write_text(json.dumps(figures, indent=2) + "\n")
+        RATIOS.write_text(json.dumps({name: round(row["relative"], 2) for name, row in updates.items()}, indent=2) + "\n")
 
 
-def show(figures: dict[str, Any]) -> None:
+def show(figures: dict[str, Any], console: Console) -> None:
     """Print what was measured."""
-    table = Table(title=f"{figures['machine']}; batch 256, {OBSERVATION}-d observations, {ACTION}-d actions, 3 x 256 networks")
-    for heading in ("", "ms per update", "MFLOP per update", "GFLOP/s", "share of matrix multiplication", "relative to SAC"):
+    table = Table(title=f"{figures['machine']}; {OBSERVATION}-d observations, {ACTION}-d actions, each paper's networks and batch")
+    for heading in (
+        "",
+        "ms per update",
+        "MFLOP per update",
+        "GFLOP/s",
+        "times its matrix-multiply time",
+        "relative to SAC",
+        "in the paper",
+    ):
         table.add_column(heading, justify="right")
     for name, row in figures["updates"].items():
-        relative = row["milliseconds"] / figures["updates"]["sac"]["milliseconds"]
-        values = f"{row['milliseconds']:.2f}", f"{row['megaflop']:.0f}", f"{row['gigaflops']:.1f}", f"{row['share']:.0%}", f"{relative:.2f}"
-        table.add_row(name, *values)
-    table.add_row("matrix multiplication", "", "", f"{figures['matmul_gigaflops']:.1f}", "100%", "")
-    console = Console(width=140)
+        values = f"{row['milliseconds']:.2f}", f"{row['megaflop']:,.0f}", f"{row['gigaflops']:.1f}", f"{row['times_matmul']:.2f}"
+        table.add_row(name, *values, f"{row['relative']:.2f}", f"{PAPER_COST[name]:.2f}" if name in PAPER_COST else "")
+    table.add_row("matrix multiplication", "", "", f"{figures['matmul_gigaflops']:.1f}", "1.00")
     console.print(table)
     milliseconds, share = figures["counting_milliseconds"], figures["counting_share"]
     console.print(f"counting (map, visit, read 512 pairs): {milliseconds:.3f} ms, {share:.1%} of a GPC-SAC update")

@@ -20,8 +20,9 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "evaluation": {"data", "envs", "counts", "losses", "networks", "algorithms"},
     "training": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation"},
     "report": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
+    "benchmark": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
 }
-TOP = {"__init__", "__main__", "cli", "commands", "data_commands", "theory_commands", "terminal"}  # may import everything
+TOP = {"__init__", "__main__", "cli", "commands", "terminal"} | {path.stem for path in SOURCE.glob("*_commands.py")}  # may import all
 SIMULATORS = {"gymnasium", "gymnasium_robotics", "mujoco"}
 OUTSIDE_ALGORITHMS = SIMULATORS | {"h5py", "rich", "tyro", "matplotlib", "json"}  # simulators, file formats, displays, loggers
 

@@ -7,8 +7,10 @@ USAGE = """\
 gridcount: offline reinforcement learning that counts
 
   gridcount train DATASET       train a policy from logged data, evaluate it as it learns
+  gridcount algorithms          list what can be trained, and what each costs
   gridcount evaluate RUN        roll out a trained policy and print its score
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
+  gridcount benchmark SUITE     run a table's or a figure's worth of experiments
   gridcount data make DATASET   generate a Maze2D dataset
   gridcount data import FILE    store a log of your own under a name
   gridcount data check DATASET  find everything wrong with a dataset or a file
@@ -19,13 +21,15 @@ Each command explains its flags with --help. To begin:
 
   gridcount train maze2d-umaze-v1 --seeds 2
 """
-COMMANDS = {  # word -> module with its function
+COMMANDS = {
     "train": "commands",
+    "algorithms": "algorithm_commands",
     "evaluate": "commands",
     "plot": "commands",
+    "benchmark": "benchmark_commands",
     "data": "data_commands",
     "theory": "theory_commands",
-}
+}  # word -> module with its function
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -8,7 +8,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import jax
 import numpy as np
 import tyro
 from rich.console import Console
@@ -17,7 +16,6 @@ from rich.table import Table
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.presets import Preset, preset_fields
 from gridcount.data import check as checks
-from gridcount.data.cache import cache_directory
 from gridcount.data.catalogue import NAMES
 from gridcount.data.load import load, stored_bytes
 from gridcount.data.transitions import Transitions
@@ -26,13 +24,13 @@ from gridcount.evaluation.rollouts import evaluate as roll_out
 from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
 from gridcount.training import run as runs
 from gridcount.training.checkpoints import numbered
+from gridcount.training.compiled import keep_compiled
 from gridcount.training.logs import Row
 from gridcount.training.progress import ConsoleDisplay
 
 LAST = 3  # evaluations that make the headline score
 
-# Compiled programs are kept, so that resuming, evaluating and repeating a run start at once.
-jax.config.update("jax_compilation_cache_dir", os.environ.get("JAX_COMPILATION_CACHE_DIR", str(cache_directory() / "compiled")))  # type: ignore[no-untyped-call]
+keep_compiled()
 
 
 @dataclass(frozen=True)

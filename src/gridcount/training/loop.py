@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from numpy.typing import NDArray
 
 from gridcount.algorithms.blocks import Block, draw, learn, make_block
@@ -17,6 +18,11 @@ from gridcount.algorithms.contract import Algorithm, Metrics
 from gridcount.data.transitions import Batch
 
 SeedMetrics = dict[str, NDArray[np.float64]]  # name -> [seeds], the mean over a block
+
+
+def available_cores() -> list[int]:
+    """The cores this process may use."""
+    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
 
 
 def seed_keys(seed: int) -> tuple[Array, Array]:
@@ -47,7 +53,7 @@ class SideBySide:
         self._rows = jax.tree.map(jnp.asarray, rows)
         self._keys = list(keys)
         self._block = jax.jit(block, donate_argnums=0)
-        self._pool = ThreadPoolExecutor(min(len(self._states), os.cpu_count() or 1))
+        self._pool = ThreadPoolExecutor(min(len(self._states), len(available_cores())))
         self._compiled: Any = None
 
     @property
@@ -69,13 +75,17 @@ class SideBySide:
 
 
 class Vectorised:
-    """All seeds in one vectorised program: what an accelerator wants."""
+    """All seeds in one vectorised program, spread over the devices there are: what accelerators want."""
 
     def __init__(self, block: Block, states: Sequence[Any], rows: Batch, keys: Sequence[Array]):
-        self._stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
         self._count = len(states)
-        self._rows = jax.tree.map(jnp.asarray, rows)
-        self._keys = jnp.stack(list(keys))
+        devices = jax.devices()
+        shares = max(n for n in range(1, len(devices) + 1) if self._count % n == 0)  # every device gets as many seeds
+        mesh = Mesh(np.array(devices[:shares]), ("seeds",))
+        by_seed, everywhere = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (["seeds"], []))  # type: ignore[no-untyped-call]
+        self._stacked = jax.device_put(jax.tree.map(lambda *leaves: jnp.stack(leaves), *states), by_seed)
+        self._rows = jax.device_put(rows, everywhere)
+        self._keys = jax.device_put(jnp.stack(list(keys)), by_seed)
         self._block = jax.jit(jax.vmap(block, in_axes=(0, None, 0, None)), donate_argnums=0)
 
     @property
@@ -101,7 +111,7 @@ class OnDisk:
         self._draw = jax.jit(lambda key, start: draw(key, start, updates, algorithm.batch_size, len(rows.reward)))
         self._learn = jax.jit(partial(learn, algorithm), donate_argnums=0)
         self._compiled: Any = None
-        self._pool = ThreadPoolExecutor(min(len(self._states), os.cpu_count() or 1))
+        self._pool = ThreadPoolExecutor(min(len(self._states), len(available_cores())))
         self._readers = ThreadPoolExecutor(len(self._states))
         self._ahead: dict[tuple[int, int], Future[tuple[Batch, Array]]] = {}  # (seed, start) -> its batches
 
@@ -143,9 +153,9 @@ class OnDisk:
 
 
 def make_learners(algorithm: Algorithm[Any], updates: int, states: Sequence[Any], rows: Batch, keys: Sequence[Array]) -> Learners:
-    """Side by side on a CPU (two seeds by vmap cost more than two seeds), vectorised on an accelerator, from disk where the data is."""
+    """Side by side on a CPU (two seeds by vmap cost more than two seeds), vectorised on accelerators, from disk where the data is."""
     observation: Any = rows.observation
     if isinstance(observation, np.memmap):
         return OnDisk(algorithm, updates, states, rows, keys)
-    kind = SideBySide if jax.default_backend() == "cpu" else Vectorised
+    kind = SideBySide if jax.default_backend() == "cpu" and len(jax.devices()) == 1 else Vectorised
     return kind(make_block(algorithm, updates), states, rows, keys)

@@ -79,7 +79,7 @@ class ConsoleDisplay:
         score += f"success {row['success']:4.0%}  " if "success" in row else ""
         self._console.print(
             f"update {row['updates']:>9,}  seed {row['seed']}  {score}{self._losses(row)}"
-            f"{self._rate(row['updates']):.0f} updates/s  {_duration(left)} left",
+            f"{self._rate(row['updates']):.0f} updates/s  {duration(left)} left",
             highlight=False,
             soft_wrap=True,  # a log file has one line per evaluation, however narrow it is taken to be
         )
@@ -98,7 +98,8 @@ class ConsoleDisplay:
         return "".join(f"{label} {metrics[name]:.3g}  " for name, label in shown.items() if name in metrics)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Seconds as people read them."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

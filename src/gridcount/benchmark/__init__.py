@@ -1,0 +1,1 @@
+"""Which runs make up a table or a figure, where they run, and what is kept of them."""

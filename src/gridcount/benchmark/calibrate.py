@@ -1,0 +1,76 @@
+"""How long cells should take on this machine, from a few timed updates of each kind."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gridcount.algorithms import make_algorithm
+from gridcount.algorithms.blocks import make_block
+from gridcount.benchmark.cells import Cell
+from gridcount.data.transitions import Transitions
+from gridcount.training.loop import available_cores
+from gridcount.training.run import settings
+
+ROWS, UPDATES = 2_000, 20
+DIMENSIONS = {  # of observation and action, by the name's first word
+    "hopper": (11, 3),
+    "halfcheetah": (17, 6),
+    "walker2d": (17, 6),
+    "ant": (111, 8),
+    "maze2d": (4, 2),
+    "pen": (45, 24),
+    "hammer": (46, 26),
+    "door": (39, 28),
+    "relocate": (39, 30),
+    "antmaze": (29, 8),
+    "kitchen": (60, 9),
+}
+UNKNOWN = (20, 4)
+
+
+def seconds_per_update(cells: Sequence[Cell], tell: Callable[[str], None]) -> dict[str, float]:
+    """Seconds one seed's update takes, by cell: each different algorithm, size and dimension is compiled and timed once."""
+    timed: dict[str, float] = {}
+    found = {}
+    for cell in cells:
+        algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
+        dims = DIMENSIONS.get(cell.dataset.split("-")[0], UNKNOWN)
+        kind = str((cell.algorithm, dims, [settings(algorithm).get(name) for name in ("hidden", "batch_size", "critics")]))
+        if kind not in timed:
+            tell(f"timing {cell.algorithm} on {dims[0]}-d observations and {dims[1]}-d actions")
+            timed[kind] = _time(algorithm, dims)
+        found[cell.label] = timed[kind]
+    return found
+
+
+def estimate(cells: Sequence[Cell], per_update: dict[str, float], workers: int | None = None) -> float:
+    """Seconds for all cells, without evaluations and compilation: their work spread over the cores."""
+    work = [cell.updates * len(cell.seeds) * per_update[cell.label] for cell in cells]
+    return max(sum(work) / min(workers or len(available_cores()), len(available_cores())), max(work, default=0.0) / len(available_cores()))
+
+
+def _time(algorithm: Any, dims: tuple[int, int]) -> float:
+    rng = np.random.default_rng(0)
+    states = rng.normal(size=(2, ROWS, dims[0])).astype(np.float32)
+    flags = np.zeros(ROWS, np.bool_)
+    action, reward = rng.uniform(-1, 1, (ROWS, dims[1])).astype(np.float32), rng.uniform(size=ROWS).astype(np.float32)
+    data = Transitions(states[0], action, reward, states[1], flags, flags)
+    quick = {"pretraining_updates": 1} if hasattr(algorithm, "pretraining_updates") else {}
+    prepared = replace(algorithm, **quick).prepare(data)
+    state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
+    rows = jax.tree.map(jnp.asarray, prepared.rows)
+    key, start = jax.random.key(1), jnp.asarray(0)
+    block = jax.jit(make_block(prepared.algorithm, UPDATES), donate_argnums=0).lower(state, rows, key, start).compile()
+    best = float("inf")
+    for _ in range(3):
+        started = time.perf_counter()
+        state, metrics = block(state, rows, key, start)
+        for metric in metrics.values():
+            metric.block_until_ready()
+        best = min(best, (time.perf_counter() - started) / UPDATES)
+    return best

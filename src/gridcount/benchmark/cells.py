@@ -1,0 +1,235 @@
+"""A cell: one algorithm on one dataset, its seeds together. It runs in a directory of its own and can be stopped anywhere."""
+
+import hashlib
+import json
+import os
+import time
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from gridcount.algorithms import make_algorithm
+from gridcount.data import check as checks
+from gridcount.data.cache import alone
+from gridcount.data.catalogue import MAZE_NAMES, NAMES
+from gridcount.data.download import published
+from gridcount.data.load import load
+from gridcount.evaluation.environments import has_environment
+from gridcount.training import run as runs
+from gridcount.training.logs import Row, read_rows
+
+Source = str  # "d4rl", "generated", "re-collected" or "own"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Everything a cell's numbers depend on, besides code and machine."""
+
+    suite: str
+    algorithm: str
+    dataset: str  # as tables call it
+    variant: str  # an ablation's setting; "" for the preset itself
+    preset: str
+    changes: dict[str, Any]  # fields that differ from the preset
+    seeds: tuple[int, ...]
+    updates: int
+    evaluate_every: int
+    episodes: int
+    data: str  # what is loaded: the dataset's name, or a file
+    environment: str | None = None  # where policies are scored; None: the dataset's own, if it has one
+    scored: bool = True  # whether policies are rolled out at all
+
+    @property
+    def label(self) -> str:
+        """What people call it."""
+        return f"{self.algorithm}, {self.dataset}" + (f", {self.variant}" if self.variant else "")
+
+    def key(self) -> str:
+        """A name for everything but the seeds: cells with the same key are seeds of the same experiment."""
+        algorithm = make_algorithm(self.algorithm, self.dataset, self.preset, **self.changes)
+        facts = asdict(replace(self, seeds=(), suite="", variant="", preset="", changes={}, data=""))
+        text = json.dumps([facts, runs.settings(algorithm), self.origin()], sort_keys=True)
+        words = (
+            self.algorithm,
+            self.dataset,
+            self.variant.replace(" ", "-").replace("/", "-"),
+            hashlib.sha256(text.encode()).hexdigest()[:10],
+        )
+        return "--".join(word for word in words if word)
+
+    def origin(self) -> str:
+        """Where the data comes from; a file also has its digest, so that results from another file are never mixed in."""
+        if self.data != self.dataset:
+            digest = _sha256(self.data)
+            names = [name for name, file in published().items() if file.sha256 == digest]
+            kind = "d4rl" if self.dataset in names else "re-collected" if self.dataset in NAMES else "own"
+            return f"{kind} {digest[:16]}"
+        if self.dataset in MAZE_NAMES and not published()[self.dataset].target.is_file():
+            return "generated"
+        return "d4rl"
+
+    def directory(self, folder: Path) -> Path:
+        """Where it runs: a directory per experiment and set of seeds."""
+        return folder / f"{self.key()}--seeds-{'-'.join(map(str, self.seeds))}"
+
+    def to_json(self) -> str:
+        """For another process to read."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> "Cell":
+        """As it was."""
+        cell = cls(**json.loads(text))
+        changes = {name: tuple(value) if isinstance(value, list) else value for name, value in cell.changes.items()}
+        return replace(cell, seeds=tuple(cell.seeds), changes=changes)
+
+
+def run_cell(cell: Cell, directory: Path) -> list[Row]:
+    """Train and score a cell in its directory, from where it stopped if it did; the rows of the results store."""
+    with alone(directory / "cell"):  # an orphan of a killed run may still be saving
+        data = load(cell.data)
+        if checks.exit_code(findings := checks.check(data)) == 2:
+            raise ValueError(f"{cell.data}: " + "; ".join(finding.problem for finding in findings if finding.severity == "error"))
+        prepared = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes).prepare(data)
+        environment = cell.environment or (cell.dataset if has_environment(cell.dataset) else None)
+        plan = runs.Plan(
+            dataset=cell.data,
+            environment=environment if cell.scored else None,
+            algorithm=cell.algorithm,
+            fields=runs.settings(prepared.algorithm),
+            seeds=cell.seeds,
+            updates=cell.updates,
+            evaluate_every=cell.evaluate_every,
+            episodes=cell.episodes,
+            fingerprint=runs.fingerprint(data),
+        )
+        if (directory / "config.json").exists():
+            runs.refuse_other_plan(directory, plan)
+        with Status(directory, cell) as status:
+            runs.train(plan, prepared, directory, status, keep=1, in_units=data.in_units)
+        return rows_of(cell, directory)
+
+
+def rows_of(cell: Cell, directory: Path) -> list[Row]:
+    """A cell's rows as the store keeps them: an evaluation of a seed each, with all that is needed to know what it is."""
+    plan = runs.read_plan(directory)
+    starts = json.loads((directory / "environment.json").read_text())
+    seconds = {entry["updates"]: entry["seconds"] for entry in map(json.loads, (directory / TIMES).read_text().splitlines())}
+    start = starts[-1]
+    kind = cell.origin().split()[0]
+    facts = {
+        "suite": cell.suite,
+        "algorithm": cell.algorithm,
+        "dataset": cell.dataset,
+        "variant": cell.variant,
+        "key": cell.key(),
+        "preset": cell.preset,
+        "config": json.dumps(plan.fields, sort_keys=True),
+        "planned_updates": cell.updates,
+        "episodes": cell.episodes,
+        "source": kind,
+        "fingerprint": plan.fingerprint,
+        "commit": start["commit"],
+        "versions": json.dumps(start["versions"], sort_keys=True),
+        "machine": f"{start['platform']}, {start['cores']} cores, {', '.join(start['devices'])}",
+        "started": starts[0]["started"],
+        "seeds_together": len(cell.seeds),
+    }
+    return [facts | {"seconds": seconds.get(row["updates"])} | row for row in read_rows(directory)]
+
+
+TIMES = "times.jsonl"
+STATUS = "status.json"
+
+
+@dataclass
+class Progress:
+    """How far a cell is, for whoever watches."""
+
+    state: str = "starting"
+    done: int = 0
+    of: int = 0
+    score: float | None = None  # mean over seeds of the newest evaluation
+    rate: float = 0.0  # updates per second
+    note: str = ""
+
+    @classmethod
+    def read(cls, directory: Path) -> "Progress":
+        """What the cell last wrote; a fresh one where it has written nothing."""
+        try:
+            return cls(**json.loads((directory / STATUS).read_text()))
+        except (OSError, json.JSONDecodeError):
+            return cls()
+
+
+class Status:
+    """A run's display that writes to files: progress for the overview, and the time that training itself took."""
+
+    def __init__(self, directory: Path, cell: Cell):
+        directory.mkdir(parents=True, exist_ok=True)
+        self._directory, self._progress = directory, Progress(of=cell.updates)
+        self._scores: dict[int, float] = {}
+        self._seconds = self._last = 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        state = "done" if error is None else "stopped" if isinstance(error, runs.Interrupted) else "failed"
+        self._tell(state=state, note="" if error is None else str(error).splitlines()[0])
+
+    def begin(self, updates: int, done: int) -> None:
+        """A run of `updates` starts (or goes on) at `done`."""
+        path = self._directory / TIMES
+        kept = [line for line in path.read_text().splitlines() if json.loads(line)["updates"] <= done] if path.exists() else []
+        path.write_text("".join(f"{line}\n" for line in kept))
+        self._seconds = json.loads(kept[-1])["seconds"] if kept else 0.0
+        self._start, self._since, self._last = done, time.monotonic(), time.monotonic()
+        self._tell(state="running", done=done, of=updates)
+
+    def pretrained(self, what: str, done: int, updates: int) -> None:
+        """A block of what is learnt before the run itself ended."""
+        self._tell(state="running", note=f"{what}: {done:,} of {updates:,}")
+
+    def advance(self, done: int, metrics: dict[str, list[float]]) -> None:
+        """A block ended."""
+        now = time.monotonic()
+        self._seconds += now - self._last
+        self._last = now
+        self._tell(done=done, rate=(done - self._start) / max(now - self._since, 1e-9), note="")
+
+    def evaluated(self, row: dict[str, Any]) -> None:
+        """A seed was evaluated."""
+        if not self._scores or row["updates"] != self._progress.done or row["seed"] in self._scores:
+            self._scores = {}
+        if (headline := row.get("score", row.get("return"))) is not None:
+            self._scores[row["seed"]] = headline
+            self._tell(score=sum(self._scores.values()) / len(self._scores))
+        if not self._timed(row["updates"]):
+            with (self._directory / TIMES).open("a") as file:
+                file.write(json.dumps({"updates": row["updates"], "seconds": round(self._seconds, 3)}) + "\n")
+        self._last = time.monotonic()
+
+    def _timed(self, updates: int) -> bool:
+        lines = (self._directory / TIMES).read_text().splitlines()
+        return bool(lines) and json.loads(lines[-1])["updates"] >= updates
+
+    def _tell(self, **changes: Any) -> None:
+        for name, value in changes.items():
+            setattr(self._progress, name, value)
+        partial = self._directory / f"{STATUS}.partial"
+        partial.write_text(json.dumps(asdict(self._progress)))
+        partial.replace(self._directory / STATUS)
+
+
+def _sha256(path: str) -> str:
+    facts = os.stat(path)
+    return _digest(path, facts.st_size, facts.st_mtime_ns)
+
+
+@cache
+def _digest(path: str, size: int, modified: int) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

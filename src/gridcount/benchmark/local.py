@@ -1,0 +1,117 @@
+"""Cells on this machine: worker processes pinned to cores, what is finished is never run again."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from gridcount.benchmark.cells import Cell, Progress
+from gridcount.benchmark.overview import Overview
+from gridcount.benchmark.store import finished_seeds, read_results
+from gridcount.training.checkpoints import numbered
+from gridcount.training.loop import available_cores
+
+POLL = 0.5  # seconds between looks at the workers
+
+
+@dataclass
+class Job:
+    """A cell's worker process and the cores it holds."""
+
+    cell: Cell
+    process: subprocess.Popen[bytes]
+    cores: tuple[int, ...]
+
+
+def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
+    """What is left to run: cells without their finished seeds, and sets of seeds that were begun kept together."""
+    stored = read_results(out / "results") if any((out / "results").glob("*.parquet")) else []
+    left = []
+    for cell in cells:
+        key = cell.key()
+        wanted = set(cell.seeds) - finished_seeds(stored, cell.suite, key)
+        for begun in sorted((out / "cells").glob(f"{key}--seeds-*")):
+            seeds = tuple(int(seed) for seed in begun.name.rsplit("--seeds-", 1)[1].split("-"))
+            if numbered(begun / "checkpoints") and set(seeds) <= wanted:
+                left.append(replace(cell, seeds=seeds))
+                wanted -= set(seeds)
+        if wanted:
+            left.append(replace(cell, seeds=tuple(sorted(wanted))))
+    return left
+
+
+def run_local(cells: Sequence[Cell], out: Path, console: Console, workers: int | None = None) -> dict[str, str]:
+    """Run cells until all are stored; returns what went wrong, by cell."""
+    cores = available_cores()
+    workers = min(workers or len(cores), len(cells)) or 1
+    share = max(len(cores) // workers, 1)  # fewer cells than cores: each gets several, for its seeds
+    free = [tuple(cores[i * share : (i + 1) * share] or cores[i % len(cores) :][:1]) for i in range(workers)]
+    waiting, running, problems = list(cells), list[Job](), dict[str, str]()
+    (out / "cells").mkdir(parents=True, exist_ok=True)
+    directories = {cell.label: cell.directory(out / "cells") for cell in cells}
+    with _stopping() as stop, Overview(console, cells, lambda cell: Progress.read(directories[cell.label])) as overview:
+        while running or (waiting and not stop):
+            while waiting and free and not stop:
+                running.append(_start(waiting.pop(0), out, free.pop(0)))
+            for job in [job for job in running if job.process.poll() is not None]:
+                running.remove(job)
+                free.append(job.cores)
+                if job.process.returncode not in (0, 130):
+                    problems[job.cell.label] = _last_words(directories[job.cell.label])
+                overview.ended(job.cell, job.process.returncode)
+            if stop:
+                for job in running:
+                    job.process.send_signal(signal.SIGTERM)
+                for job in running:
+                    job.process.wait()
+                raise KeyboardInterrupt
+            overview.refresh({job.cell.label for job in running})
+            time.sleep(POLL)
+    return problems
+
+
+def _start(cell: Cell, out: Path, cores: tuple[int, ...]) -> Job:
+    directory = cell.directory(out / "cells")
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "cell.json").write_text(cell.to_json())
+    results = out / "results" / f"{directory.name}.parquet"
+    words = [str(directory / "cell.json"), str(directory), str(results), ",".join(map(str, cores))]
+    with (directory / "log.txt").open("ab") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "gridcount.benchmark.worker", *words],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,  # Ctrl-C reaches the parent, which tells its workers once
+            env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+        )
+    return Job(cell, process, cores)
+
+
+def _last_words(directory: Path) -> str:
+    lines = (directory / "log.txt").read_text(errors="replace").strip().splitlines()
+    return Progress.read(directory).note or (lines[-1] if lines else "it ended without a word")
+
+
+@contextmanager
+def _stopping() -> Iterator[list[bool]]:
+    """A list that is no longer empty once the user wants to stop."""
+    stop: list[bool] = []
+
+    def request(number: int, frame: FrameType | None) -> None:
+        stop.append(True)
+
+    previous = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)

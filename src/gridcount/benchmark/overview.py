@@ -1,0 +1,74 @@
+"""All cells at a glance: state, score so far, rate, time left. A live table in a terminal, a line per event in a log."""
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from gridcount.benchmark.cells import Cell, Progress
+from gridcount.training.progress import duration
+
+EVERY = 60.0  # seconds between lines where there is no terminal
+ENDS = {0: "done", 130: "stopped, and can go on"}
+
+
+class Overview:
+    """Asks for each cell's progress and shows it."""
+
+    def __init__(self, console: Console, cells: Sequence[Cell], progress: Callable[[Cell], Progress]):
+        self._console, self._cells, self._progress = console, list(cells), progress
+        self._ended: dict[str, str] = {}
+        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        self._last = time.monotonic()
+
+    def __enter__(self) -> Self:
+        if self._live:
+            self._live.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live:
+            self._live.stop()
+
+    def ended(self, cell: Cell, code: int) -> None:
+        """A cell's worker ended."""
+        self._ended[cell.label] = ENDS.get(code, "failed")
+        progress = self._progress(cell)
+        score = "" if progress.score is None else f", last score {progress.score:.1f}"
+        told = f"{len(self._ended)} of {len(self._cells)}  {cell.label}: {self._ended[cell.label]}{score} {progress.note}"
+        self._console.print(told.rstrip(), soft_wrap=True)
+
+    def refresh(self, running: Collection[str]) -> None:
+        """Show how far everything is."""
+        found = {cell.label: self._progress(cell) for cell in self._cells if cell.label in running}
+        if self._live:
+            self._live.update(self._table(found), refresh=True)
+        elif time.monotonic() - self._last > EVERY:
+            self._last = time.monotonic()
+            for label, progress in found.items():
+                self._console.print(f"  {label}: " + ", ".join(filter(None, _words(progress))), soft_wrap=True)
+
+    def _table(self, running: dict[str, Progress]) -> Table:
+        table = Table(title=f"{len(self._ended)} of {len(self._cells)} cells ended")
+        for heading in ("cell", "state", "updates", "score", "updates/s", "left"):
+            table.add_column(heading, justify="left" if heading in ("cell", "state") else "right")
+        for label, progress in running.items():
+            table.add_row(label, progress.note or progress.state, *_words(progress))
+        waiting = len(self._cells) - len(self._ended) - len(running)
+        if waiting:
+            table.add_row(f"{waiting} more", "waiting")
+        return table
+
+
+def _words(progress: Progress) -> list[str]:
+    left = (progress.of - progress.done) / progress.rate if progress.rate else None
+    return [
+        f"{progress.done:,}/{progress.of:,}",
+        "" if progress.score is None else f"{progress.score:.1f}",
+        f"{progress.rate:.0f}",
+        "" if left is None else duration(left),
+    ]

@@ -1,0 +1,123 @@
+"""Cells on a Ray cluster: a task each, retried where a node dies, progress and results sent back as they come.
+
+Nodes need gridcount and nothing else: no shared folder. A dataset that is a file here travels through Ray's object store.
+"""
+
+import logging
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from gridcount.benchmark.cells import Cell, Progress
+from gridcount.benchmark.overview import Overview
+from gridcount.benchmark.store import read_results, write_rows
+from gridcount.training.logs import Row
+
+try:
+    import ray
+except ImportError as error:
+    raise ImportError(f"running on a cluster needs Ray ({error}). Install it with: pip install 'gridcount[ray]'") from error
+
+POLL = 0.5  # seconds between looks
+RETRIES = 5  # of a cell whose node or process died
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a cell's task asks of the cluster."""
+
+    cores: int = 1
+    accelerators: float = 0.0
+
+
+class Board:
+    """Where tasks pin up how far they are; the driver reads it."""
+
+    def __init__(self) -> None:
+        self._progress: dict[str, dict[str, Any]] = {}
+
+    def tell(self, label: str, progress: dict[str, Any]) -> None:
+        """A cell's newest progress."""
+        self._progress[label] = progress
+
+    def read(self) -> dict[str, dict[str, Any]]:
+        """Every cell's newest progress."""
+        return self._progress
+
+
+def run_on_ray(
+    cells: Sequence[Cell], out: Path, console: Console, address: str | None = None, resources: Resources | None = None
+) -> dict[str, str]:
+    """Run cells on a cluster until all are stored here; returns what went wrong, by cell."""
+    wanted = resources or Resources()
+    if not ray.is_initialized():
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    board = ray.remote(num_cpus=0)(Board).remote()  # on the driver's own node or wherever there is room: it is small
+    task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
+    files: dict[str, Any] = {cell.data: ray.put(Path(cell.data).read_bytes()) for cell in cells if cell.data != cell.dataset}
+    running = {task.remote(cell.to_json(), files.get(cell.data), wanted.cores, board): cell for cell in cells}
+    progress: dict[str, Progress] = {}
+    problems: dict[str, str] = {}
+    with Overview(console, cells, lambda cell: progress.get(cell.label, Progress(of=cell.updates))) as overview:
+        while running:
+            ended, _ = ray.wait(list(running), num_returns=1, timeout=POLL)
+            progress |= {label: Progress(**told) for label, told in _read(board).items()}
+            for reference in ended:
+                cell = running.pop(reference)
+                problem = _collect(reference, cell, out)
+                if problem:
+                    problems[cell.label] = problem
+                overview.ended(cell, 2 if problem else 0)
+            overview.refresh({cell.label for cell in running.values()})
+    return problems
+
+
+def _read(board: Any) -> dict[str, dict[str, Any]]:
+    try:
+        told: dict[str, dict[str, Any]] = ray.get(board.read.remote(), timeout=5)
+    except ray.exceptions.RayError:  # the board's node died: results still arrive, only the overview is blind
+        return {}
+    return told
+
+
+def _collect(reference: Any, cell: Cell, out: Path) -> str:
+    """Store what a task sends back; what went wrong, if anything."""
+    try:
+        rows, problem = ray.get(reference)
+    except ray.exceptions.RayError as error:
+        return f"lost after {RETRIES} retries ({str(error).splitlines()[0]})"
+    if rows:
+        write_rows(out / "results" / f"{cell.directory(out).name}.parquet", rows)
+    return str(problem)
+
+
+def _run(cell_json: str, file: bytes | None, cores: int, board: Any) -> tuple[list[Row], str]:
+    """A cell's task, on whatever node: the very worker that runs it on one machine, in a folder that is gone afterwards."""
+    cell = Cell.from_json(cell_json)
+    with tempfile.TemporaryDirectory(prefix="gridcount-cell-") as name:
+        folder = Path(name)
+        if file is not None:
+            cell = replace(cell, data=str(folder / Path(cell.data).name))
+            Path(cell.data).write_bytes(file)
+        (folder / "cell.json").write_text(cell.to_json())
+        words = [str(folder / "cell.json"), str(folder / "run"), str(folder / "results.parquet"), f"any {cores}"]
+        with (folder / "log.txt").open("wb") as log:
+            process = subprocess.Popen([sys.executable, "-m", "gridcount.benchmark.worker", *words], stdout=log, stderr=log)
+        try:
+            while process.poll() is None:
+                board.tell.remote(cell.label, asdict(Progress.read(folder / "run")))
+                time.sleep(POLL)
+        finally:
+            process.kill()
+        board.tell.remote(cell.label, asdict(Progress.read(folder / "run")))
+        if process.returncode:
+            words = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
+            return [], Progress.read(folder / "run").note or (words[-1] if words else f"ended with {process.returncode}")
+        return read_results(folder / "results.parquet"), ""

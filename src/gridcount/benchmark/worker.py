@@ -1,0 +1,64 @@
+"""A worker process: one cell, on its own cores, one thread each. Started by `local`, never by people."""
+
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import IO
+
+CLAIMS: list[IO[str]] = []  # locks on cores
+
+
+def main(cell_file: str, directory: str, results: str, cores: str) -> int:
+    """Run a cell; 0 when it is finished and stored, 130 when it was stopped and can go on."""
+    if hasattr(os, "sched_setaffinity"):  # before anything counts cores
+        os.sched_setaffinity(0, _claim(int(cores.removeprefix("any "))) if cores.startswith("any") else set(map(int, cores.split(","))))
+    threading.Thread(target=_stop_with_parent, args=(os.getppid(),), daemon=True).start()
+    from gridcount.benchmark.cells import Cell, run_cell
+    from gridcount.benchmark.store import write_rows
+    from gridcount.training.compiled import keep_compiled
+    from gridcount.training.run import Interrupted
+
+    keep_compiled()
+    try:
+        rows = run_cell(Cell.from_json(Path(cell_file).read_text()), Path(directory))
+    except Interrupted:
+        return 130
+    except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    write_rows(Path(results), rows)
+    return 0
+
+
+def _claim(count: int) -> set[int]:
+    """Some cores of this machine that no other worker has claimed; any, where too few are free."""
+    import fcntl
+
+    cores = sorted(os.sched_getaffinity(0))
+    claimed: set[int] = set()
+    for core in cores:
+        lock = open(Path(tempfile.gettempdir()) / f"gridcount-core-{core}.lock", "w")  # noqa: SIM115 (held until this process ends)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            continue
+        CLAIMS.append(lock)
+        claimed.add(core)
+        if len(claimed) == count:
+            break
+    return claimed or set(cores[:count])
+
+
+def _stop_with_parent(parent: int) -> None:
+    """Save and end when whoever started this process is gone."""
+    while os.getppid() == parent:
+        time.sleep(1)
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,135 @@
+"""The `benchmark` command: a suite's cells, run where there is room, their results kept."""
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from gridcount.benchmark.cells import Cell
+from gridcount.benchmark.local import missing, run_local
+from gridcount.benchmark.store import read_results, write_rows
+from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
+from gridcount.data.catalogue import unknown
+from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.training.compiled import keep_compiled
+from gridcount.training.progress import duration
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """Run a suite of experiments: the cells of a table or a figure, resumable, none twice."""
+
+    suite: tyro.conf.Positional[str] = ""  # a suite's name or a TOML file; left out: the suites there are
+    out: Path | None = None  # where runs and results go; by default runs/SUITE
+    only: tuple[str, ...] = ()  # narrow to these algorithms, datasets or variants; patterns such as 'maze2d-*' too
+    seeds: int | None = None  # seeds per cell; by default the suite's
+    updates: int | None = None  # updates per run; by default the suite's
+    scale: float = 1.0  # share of the updates, for a quicker look
+    preset: str | None = None  # "fast" or "paper"; by default the suite's
+    evaluate_every: int | None = None  # updates between evaluations; by default the suite's
+    episodes: int | None = None  # episodes per evaluation and seed; by default the suite's
+    data: tuple[str, ...] = ()  # files to read datasets from, as in hopper-medium-v2=recollected.hdf5
+    workers: int | None = None  # cells at once; by default one per core
+    ray: str | None = None  # run on a Ray cluster: its address (HOST:PORT), or "auto" for the one this machine is part of
+    cell_cores: int = 1  # cores each cell asks of the cluster
+    cell_accelerators: float = 0.0  # accelerators each cell asks of the cluster
+    dry_run: bool = False  # only say what would run and how long it should take on this machine
+
+
+def benchmark(words: list[str]) -> int:
+    """Run a suite, or say what it would run."""
+    refuse_unknown_flags(words, Benchmark)
+    options = tyro.cli(Benchmark, args=words, prog="gridcount benchmark")
+    console = make_console()
+    if not options.suite:
+        return _list_suites(console)
+    keep_compiled()
+    suite = _narrowed(read_suite(options.suite), options)
+    out = options.out or Path("runs") / suite.name
+    cells = narrow(suite, options.only, options.scale)
+    left = missing(cells, out)
+    console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; everything goes to {out}", soft_wrap=True)
+    if options.dry_run:
+        return _dry_run(left, options.workers, console)
+    try:
+        problems = _run(left, out, options, console) if left else {}
+    except KeyboardInterrupt:
+        console.print("stopped; the same command goes on where each cell stopped", soft_wrap=True)
+        return 130
+    for label, problem in problems.items():
+        console.print(f"failed: {label}: {problem}", soft_wrap=True)
+    if any((out / "results").glob("*.parquet")):
+        rows = [row for row in read_results(out / "results") if row["suite"] == suite.name]
+        path = write_rows(out / "results.parquet", rows)
+        console.print(_headline(suite, cells, out))
+        console.print(f"results: {path}", soft_wrap=True)
+    return 1 if problems else 0
+
+
+def _run(cells: list[Cell], out: Path, options: Benchmark, console: Console) -> dict[str, str]:
+    if options.ray is None:
+        return run_local(cells, out, console, options.workers)
+    from gridcount.benchmark.ray_cluster import Resources, run_on_ray
+
+    return run_on_ray(cells, out, console, options.ray, Resources(options.cell_cores, options.cell_accelerators))
+
+
+def _narrowed(suite: Suite, options: Benchmark) -> Suite:
+    """The suite with what the flags replace."""
+    files = {name: file for name, _, file in (entry.partition("=") for entry in options.data)}
+    for name, file in files.items():
+        if name not in suite.datasets:
+            raise unknown(f"dataset of {suite.name}", name, suite.datasets)
+        if not Path(file).is_file():
+            raise FileNotFoundError(f"--data {name}={file}: there is no such file; write NAME=FILE")
+    given = {name: getattr(options, name) for name in ("seeds", "updates", "preset", "evaluate_every", "episodes")}
+    return replace(suite, data=suite.data | files, **{name: value for name, value in given.items() if value is not None})
+
+
+def _list_suites(console: Console) -> int:
+    table = Table(title="suites")
+    for heading in ("name", "what it makes", "cells"):
+        table.add_column(heading, justify="right" if heading == "cells" else "left")
+    for name in suite_names():
+        suite = read_suite(name)
+        table.add_row(name, suite.title, str(len(suite.cells())))
+    console.print(table)
+    console.print("Run one with: gridcount benchmark NAME, or your own from a TOML file (docs/benchmark.md)")
+    return 0
+
+
+def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
+    """What would run, and how long that takes."""
+    from gridcount.benchmark.calibrate import estimate, seconds_per_update
+
+    per_update = seconds_per_update(cells, lambda text: console.print(text, soft_wrap=True))
+    table = Table()
+    for heading in ("algorithm", "dataset", "variant", "seeds", "updates", "ms per update", "core time"):
+        table.add_column(heading, justify="left" if heading in ("algorithm", "dataset", "variant") else "right")
+    for cell in cells:
+        seconds = per_update[cell.label]
+        total = duration(seconds * cell.updates * len(cell.seeds))
+        table.add_row(cell.algorithm, cell.dataset, cell.variant, str(len(cell.seeds)), f"{cell.updates:,}", f"{seconds * 1e3:.2f}", total)
+    console.print(table)
+    console.print(
+        f"about {duration(estimate(cells, per_update, workers))} on this machine, without evaluations and compilation", soft_wrap=True
+    )
+    return 0
+
+
+def _headline(suite: Suite, cells: list[Cell], out: Path) -> Table:
+    """Scores as they came out, a line per dataset."""
+    from gridcount.report.scores import headline_scores, in_words
+
+    scores = headline_scores(read_results(out / "results"), suite.name)
+    columns = list(dict.fromkeys((cell.algorithm, cell.variant) for cell in cells))
+    table = Table(title=f"{suite.title}: mean of the last evaluations, ± over seeds")
+    table.add_column("dataset")
+    for algorithm, variant in columns:
+        table.add_column(" ".join(filter(None, (algorithm, variant))), justify="right")
+    for dataset in dict.fromkeys(cell.dataset for cell in cells):
+        keys = [{cell.key() for cell in cells if (cell.dataset, cell.algorithm, cell.variant) == (dataset, *column)} for column in columns]
+        table.add_row(dataset, *(in_words([scores[key] for key in found if key in scores]) for found in keys))
+    return table

@@ -1,0 +1,240 @@
+"""Suites of experiments: what runs, what is kept, and that nothing is lost, doubled or mixed, wherever it runs."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from gridcount.algorithms import ALGORITHMS
+from gridcount.benchmark.cells import Cell
+from gridcount.benchmark.local import missing
+from gridcount.benchmark.store import read_results, write_rows
+from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
+from gridcount.cli import main
+from gridcount.data.paper import PAPER
+
+SUITE = """
+title = "two algorithms in a maze"
+datasets = ["maze2d-umaze-v1"]
+algorithms = ["gpc-sac", "sac"]
+preset = "fast"
+seeds = 2
+updates = 300
+evaluate_every = 100
+episodes = 1
+fields = {{ hidden = [8], batch_size = 16, state_bins = 5 }}
+[data]
+maze2d-umaze-v1 = "{data}"
+"""
+
+
+@pytest.fixture
+def suite(maze_file: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SUITE.format(data=maze_file))
+    return path
+
+
+@pytest.fixture(scope="module")
+def finished(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A suite that ran to its end on this machine, and its folder."""
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "small.toml").write_text(SUITE.format(data=maze_file))
+    assert main(["benchmark", str(folder / "small.toml"), "--out", str(folder / "out")]) == 0
+    return folder / "small.toml", folder / "out"
+
+
+def figures(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], tuple[Any, ...]]:
+    return {(r["key"], r["seed"], r["updates"]): (r["score"], r["return"], r["critic_loss"]) for r in rows}
+
+
+def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() -> None:
+    suites = {name: read_suite(name) for name in suite_names()}
+    assert {"paper/gym", "paper/maze2d", "paper/adroit", "paper/cost"} <= suites.keys()
+    scored = {dataset for name in ("gym", "maze2d", "adroit") for dataset in suites[f"paper/{name}"].datasets}
+    assert scored == set(PAPER)
+    assert len(suites["paper/gym"].cells()) == 15 * 7
+    for suite in suites.values():
+        assert suite.cells()
+        assert set(suite.published) <= set(suite.algorithms)
+        assert {dataset for table in suite.published.values() for dataset in table} <= set(suite.datasets)
+
+
+def test_a_store_row_says_what_it_is_and_where_it_came_from(finished: tuple[Path, Path], maze_file: Path) -> None:
+    rows = read_results(finished[1] / "results.parquet")
+    assert len(rows) == 2 * 2 * 3
+    row = rows[0]
+    assert (row["suite"], row["dataset"], row["source"], row["planned_updates"]) == ("small", "maze2d-umaze-v1", "re-collected", 300)
+    assert json.loads(row["config"])["hidden"] == [8]
+    assert {"commit", "versions", "machine", "fingerprint", "score", "return", "success", "critic_loss", "seconds"} <= row.keys()
+    assert {row["algorithm"] for row in rows if "uncertainty" in row} == {"gpc-sac"}
+    timed = sorted({(row["updates"], row["seconds"]) for row in rows if row["algorithm"] == "sac"})
+    assert [updates for updates, _ in timed] == [100, 200, 300]
+    assert 0 < timed[0][1] < timed[1][1] < timed[2][1]
+
+
+def test_a_finished_suite_runs_nothing_again_and_more_seeds_run_alone(finished: tuple[Path, Path]) -> None:
+    cells = read_suite(str(finished[0])).cells()
+    assert missing(cells, finished[1]) == []
+    more = missing([replace(cell, seeds=(0, 1, 2)) for cell in cells], finished[1])
+    assert [cell.seeds for cell in more] == [(2,), (2,)]
+
+
+def test_another_config_or_other_data_is_never_mixed_with_an_old_one(finished: tuple[Path, Path], maze_file: Path, tmp_path: Path) -> None:
+    cells = read_suite(str(finished[0])).cells()
+    assert len(missing([replace(cell, updates=400) for cell in cells], finished[1])) == 2
+    assert len(missing([replace(cell, changes=cell.changes | {"discount": 0.9}) for cell in cells], finished[1])) == 2
+    other = tmp_path / "other.hdf5"
+    other.write_bytes(maze_file.read_bytes() + b" ")
+    assert len(missing([replace(cell, data=str(other)) for cell in cells], finished[1])) == 2
+    moved = tmp_path / "moved.hdf5"
+    moved.write_bytes(maze_file.read_bytes())
+    assert missing([replace(cell, data=str(moved)) for cell in cells], finished[1]) == []
+
+
+def test_a_suite_killed_in_the_middle_finishes_only_what_is_missing(suite: Path, tmp_path: Path, finished: tuple[Path, Path]) -> None:
+    out = tmp_path / "out"
+    command = [sys.executable, "-m", "gridcount", "benchmark", str(suite), "--out", str(out), "--workers", "1"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    deadline = time.monotonic() + 120
+    while not any((out / "results").glob("*.parquet")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    done = {path: path.stat().st_mtime_ns for path in (out / "results").glob("*.parquet")}
+    assert len(done) == 1
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "2 cells, 1 to run" in answer.stdout
+    assert all(path.stat().st_mtime_ns == written for path, written in done.items())
+    assert figures(read_results(out / "results.parquet")) == figures(read_results(finished[1]))
+
+
+def test_results_of_several_machines_merge_and_contradictions_are_refused(finished: tuple[Path, Path], tmp_path: Path) -> None:
+    rows = read_results(finished[1] / "results.parquet")
+    write_rows(tmp_path / "a.parquet", [row for row in rows if row["algorithm"] == "sac"])
+    write_rows(tmp_path / "b.parquet", rows)
+    assert read_results(tmp_path / "a.parquet", tmp_path / "b.parquet") == rows
+    write_rows(tmp_path / "c.parquet", [rows[0] | {"score": 1234.5}])
+    with pytest.raises(ValueError, match=r"c\.parquet.*disagree about"):
+        read_results(tmp_path)
+    (tmp_path / "d.parquet").write_bytes(b"not parquet")
+    with pytest.raises(ValueError, match=r"d\.parquet: not a Parquet file"):
+        read_results(tmp_path / "d.parquet")
+
+
+def test_a_cell_that_fails_is_named_and_the_others_finish(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite.write_text(suite.read_text() + '\n[[variants]]\nname = "sound"\n[[variants]]\nname = "hot"\nfields = { critic_rate = 1e30 }\n')
+    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--only", "sac", "--seeds", "1"]) == 1
+    printed = capsys.readouterr().out
+    assert "failed: sac, maze2d-umaze-v1, hot" in printed
+    rows = read_results(tmp_path / "out" / "results.parquet")
+    assert {row["variant"] for row in rows} == {"sound"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ('algorithms = ["gpc-sad"]', "gpc-sac"),
+        ('datasets = ["maze2d-umaze-v9"]', "maze2d-umaze-v1"),
+        ('titel = "x"', "title"),
+        ("fields = ", "not a TOML file"),
+        ('kind = "scatter"', "ablation"),
+    ],
+)
+def test_a_wrong_suite_file_is_refused_with_the_way_out(
+    change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = {"title": 'title = "t"', "datasets": 'datasets = ["maze2d-umaze-v1"]', "algorithms": 'algorithms = ["sac"]'}
+    lines[change.split(" =")[0]] = change
+    (tmp_path / "mine.toml").write_text("\n".join(lines.values()))
+    assert main(["benchmark", str(tmp_path / "mine.toml")]) == 2
+    error = capsys.readouterr().err
+    assert "mine.toml" in error
+    assert message in error
+
+
+def test_narrowing_picks_algorithms_datasets_and_variants() -> None:
+    suite = Suite("s", "t", ("maze2d-umaze-v1", "maze2d-large-v1"), ("gpc-sac", "sac"), updates=100_000)
+    cells = narrow(suite, ("sac", "*-large-*"), 0.1)
+    assert [(cell.algorithm, cell.dataset, cell.updates) for cell in cells] == [("sac", "maze2d-large-v1", 10_000)]
+    with pytest.raises(ValueError, match="unknown part of the suite 'td4'"):
+        narrow(suite, ("td4",))
+    with pytest.raises(ValueError, match="scale"):
+        narrow(suite, scale=2.0)
+
+
+def test_a_dry_run_tells_what_and_how_long_and_runs_nothing(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--dry-run", "--only", "sac"]) == 0
+    printed = capsys.readouterr().out
+    assert "1 cells, 1 to run" in printed
+    assert "on this machine" in printed
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_cell_survives_json_and_its_key_forgets_only_the_seeds(suite: Path) -> None:
+    cell = read_suite(str(suite)).cells()[0]
+    assert Cell.from_json(cell.to_json()) == cell
+    assert replace(cell, seeds=(7,)).key() == cell.key()
+    assert replace(cell, episodes=9).key() != cell.key()
+
+
+def test_seeds_sharded_over_four_devices_match_the_unsharded_run() -> None:
+    program = Path(__file__).with_name("sharded.py")
+    results = []
+    for devices in (1, 4):
+        environment = os.environ | {"XLA_FLAGS": f"--xla_force_host_platform_device_count={devices}"}
+        answer = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True)
+        results.append(json.loads(answer.stdout))
+    alone, sharded = results
+    assert (alone["devices"], sharded["devices"]) == (1, 4)
+    assert sharded["placed"] == 4
+    for one, other in zip(alone["weights"], sharded["weights"], strict=True):
+        assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
+    assert len({tuple(weights) for weights in sharded["weights"]}) == 4
+
+
+def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(finished: tuple[Path, Path], tmp_path: Path) -> None:
+    """A head that runs no cell and two workers, real processes; one worker is killed while it is busy."""
+    ray = pytest.importorskip("ray")
+    from ray.cluster_utils import Cluster
+
+    from gridcount.benchmark.ray_cluster import run_on_ray
+
+    cells = [replace(cell, seeds=(seed,)) for cell in read_suite(str(finished[0])).cells() for seed in (0, 1)]
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
+    nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
+    cluster.wait_for_nodes()
+    try:
+        ray.init(address=cluster.address, log_to_driver=False)
+        console = KillsWhenRunning(lambda: cluster.remove_node(nodes[0], allow_graceful=False))
+        assert run_on_ray(cells, tmp_path, console, cluster.address) == {}
+        assert console.killed
+    finally:
+        ray.shutdown()
+        cluster.shutdown()  # type: ignore[no-untyped-call]
+    assert figures(read_results(tmp_path)) == figures(read_results(finished[1]))
+
+
+class KillsWhenRunning(Console):
+    """A console that kills a node after the first cell ended, when others are under way."""
+
+    def __init__(self, kill: Any):
+        super().__init__(quiet=True)
+        self._kill, self.killed = kill, False
+
+    def print(self, *objects: Any, **style: Any) -> None:
+        if not self.killed:
+            self.killed = True
+            self._kill()
+
+
+def test_every_algorithm_is_in_some_suite() -> None:
+    assert {algorithm for name in suite_names() for algorithm in read_suite(name).algorithms} == set(ALGORITHMS)
