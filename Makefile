@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format bench bench-data figures
+.PHONY: demo test lint format bench bench-data figures theory
 
 demo: $(READY)  ## train GPC-SAC on a maze from logged data alone, and draw what it learnt
 	$(BIN)/gridcount train maze2d-umaze-v1 --preset fast --seeds 2
@@ -29,6 +29,11 @@ bench-data: $(READY)  ## loading, checking and describing a million transitions;
 
 figures: $(READY)  ## render the docs' tables and curves from results/
 	$(BIN)/gridcount plot results/umaze-gpc-sac results/umaze-sac --out docs/images/umaze-curves.png
+	$(BIN)/python docs/render.py
+
+theory: $(READY)  ## check the paper's theorems on problems whose truth is known, and render docs/theory.md
+	$(BIN)/gridcount theory --out docs/images
+	mv docs/images/theory.json results/theory.json
 	$(BIN)/python docs/render.py
 
 $(READY): pyproject.toml

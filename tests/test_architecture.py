@@ -16,6 +16,7 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "envs": {"data"},  # names and limits
     "counts": {"data", "losses"},
     "algorithms": {"data", "counts", "losses", "networks"},
+    "theory": {"data", "counts", "losses"},
     "evaluation": {"data", "envs", "counts", "losses", "networks", "algorithms"},
     "training": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation"},
     "report": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},

@@ -15,6 +15,7 @@ gridcount: offline reinforcement learning that counts
   gridcount data import FILE    store a log of your own under a name
   gridcount data check DATASET  find everything wrong with a dataset or a file
   gridcount data info DATASET   tell what is in it and what it suggests
+  gridcount theory              check the paper's theorems on problems whose truth is known
 
 Each command explains its flags with --help. To begin:
 
@@ -27,6 +28,7 @@ COMMANDS = {
     "plot": "commands",
     "benchmark": "benchmark_commands",
     "data": "data_commands",
+    "theory": "theory_commands",
 }  # word -> module with its function
 
 

@@ -1,0 +1,1 @@
+"""What the paper proves, checked on small problems whose truth is known."""

@@ -1,0 +1,86 @@
+"""`gridcount theory`: the paper's statements on problems whose truth is known, as tables, a file and pictures."""
+
+import json
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tyro
+from rich.console import Console
+from rich.table import Table
+
+from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.theory.checks import run_checks
+
+
+@dataclass(frozen=True)
+class Theory:
+    """Check what the paper proves, and where it does not hold as written (docs/theory.md)."""
+
+    out: Path = Path("theory")  # folder for theory.json and the pictures
+    seed: int = 0  # the same seed gives the same figures
+    plot: bool = True  # draw the pictures
+
+
+def theory(words: list[str]) -> int:
+    """Run every check, print what came out, write it down."""
+    refuse_unknown_flags(words, Theory)
+    options = tyro.cli(Theory, args=words, prog="gridcount theory")
+    console, started = make_console(), time.monotonic()
+    options.out.mkdir(parents=True, exist_ok=True)
+    result = run_checks(console.print, options.seed)
+    path = options.out / "theory.json"
+    path.write_text(json.dumps(result, indent=1) + "\n")
+    show(result, console)
+    written = [path]
+    if options.plot:
+        from gridcount.report.theory import draw_theory  # only then is matplotlib needed
+
+        written += draw_theory(result, options.out)
+    for each in written:
+        console.print(f"wrote {each}", soft_wrap=True)
+    console.print(f"{time.monotonic() - started:.0f} s")
+    return 0
+
+
+def show(result: dict[str, Any], console: Console) -> None:
+    """The checks' headlines as tables."""
+    equal = result["tabular"]["equality"]
+    console.print(
+        f"u and Gamma_lcb with one-hot features and ridge 1: equal to {equal['largest_relative_difference']:.1e} at {equal['pairs']} pairs"
+    )
+    table = Table(
+        "T", "promised", "V fixed: mean", "worst pair", "V learnt: mean", "worst pair", title="Tabular: |B̂V - BV| <= u, share of logs"
+    )
+    for row in result["tabular"]["coverage"]:
+        names = ("promise", "fixed_mean", "fixed_worst_pair", "learnt_mean", "learnt_worst_pair")
+        table.add_row(str(row["epoch"]), *(f"{row[name]:.1%}" for name in names))
+    console.print(table)
+    table = Table(
+        "epoch", "n of the log", "smallest c", "n of the policy's visits", "smallest c", title="Tabular: the same while a run trains"
+    )
+    for row in result["tabular"]["training"]:
+        cells = (
+            f"{row[f'{name}_coverage']:.1%}" if part else f"{row[f'{name}_smallest_c']:.2f}"
+            for name in ("data", "policy")
+            for part in (1, 0)
+        )
+        table.add_row(str(row["epoch"]), *cells)
+    console.print(table)
+    title = f"Linear MDP: smallest c with a share of {1 - result['linear']['failure']:.0%} under c u, and what the first c covers"
+    table = Table("rows", "bins", "visits per cell", "linear: c", "first c covers", "cells: c", "first c covers", title=title)
+    for row in result["linear"]["grids"]:
+        parts = (
+            text for kind in ("linear", "cells") for text in (f"{row[kind]['smallest_c']:.3f}", f"{row[kind]['fixed_c_coverage']:.1%}")
+        )
+        table.add_row(f"{row['rows']:,}", str(row["bins"]), f"{row['mean_count']:.1f}", *parts)
+    console.print(table)
+    table = Table(
+        "task", "cells", "Eq. 3 printed", "Eq. 3 meant", "published", "ours", title="Cells that share a code with another a small step away"
+    )
+    for row in result["codes"]["collisions"]:
+        ours = f"{row['ours_near']} of {row['ours_strangers']:,}"
+        where = "actions beyond" if row["outside"] else "in range"
+        table.add_row(row["task"], where, *(f"{row[name]:.1%}" for name in ("printed", "meant", "published")), ours)
+    console.print(table)
