@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format bench bench-data figures theory
+.PHONY: demo test lint format bench bench-data crosscheck figures theory
 
 demo: $(READY)  ## train GPC-SAC on a maze from logged data alone, and draw what it learnt
 	$(BIN)/gridcount train maze2d-umaze-v1 --preset fast --seeds 2
@@ -26,6 +26,11 @@ bench: $(READY)  ## how close an update comes to the machine's matrix-multiply r
 bench-data: $(READY)  ## loading, checking and describing a million transitions; training from disk beside training from memory
 	$(BIN)/python benchmarks/data_room.py
 	$(BIN)/python benchmarks/on_disk.py
+
+crosscheck:  ## losses of CQL, IQL and TD3+BC beside d3rlpy's, in a virtual environment of its own (it wants PyTorch and an old Gymnasium)
+	test -x .venv-crosscheck/bin/python || $(PYTHON) -m venv .venv-crosscheck
+	.venv-crosscheck/bin/python -m pip install --quiet --disable-pip-version-check --editable . pytest d3rlpy 'torch==2.13.0'
+	.venv-crosscheck/bin/python -m pytest -q --rootdir crosscheck -c /dev/null crosscheck
 
 figures: $(READY)  ## render the docs' tables and curves from results/
 	$(BIN)/gridcount plot results/umaze-gpc-sac results/umaze-sac --out docs/images/umaze-curves.png
