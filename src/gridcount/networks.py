@@ -71,7 +71,7 @@ class Critics(eqx.Module):
         make = eqx.filter_vmap(lambda k: MLP(sizes, k, layer_norm=layer_norm))
         self.members = make(jax.random.split(key, count))
         self.priors = make(jax.random.split(jax.random.fold_in(key, 1), count)) if prior_scale else None
-        self.prior_scale = prior_scale
+        self.prior_scale = float(prior_scale)
 
     def __call__(self, observation: Array, action: Array, *, dropout: float = 0.0, key: Array | None = None) -> Array:
         """Q of each critic: [critics, rows]; with a key, each leaves hidden units of its own out."""

@@ -5,6 +5,8 @@ A domain's fields come first ("gym", "maze2d", "adroit", "antmaze", "kitchen"), 
 
 from typing import Any
 
+from gridcount.data.catalogue import GYM_TIERS
+
 Fields = dict[str, Any]
 
 GPC_SAC: dict[str, Fields] = {  # the paper's second hyper-parameter table, its columns m, alpha and epoch
@@ -86,11 +88,56 @@ IQL: dict[str, Fields] = {  # the authors' configs; Maze2D is not in the paper, 
     "antmaze": {"expectile": 0.9, "advantage_scale": 10.0, "reward_scaling": "minus-one"},
 }
 
+CQL: dict[str, Fields] = {
+    "gym": {"imitation_updates": 40_000},  # the authors' script (conservatism 5 or 10 there; CORL 10 with policy_rate 3e-5)
+    "maze2d": {"conservatism": 10.0, "lagrange_threshold": 5.0, "policy_rate": 3e-5},  # not in the paper: CORL
+    "adroit": {"conservatism": 1.0},  # CORL, which tuned it for the v1 data
+}
+
+SAC_N: dict[str, Fields] = {  # N by family as An et al. tuned it, read from CORL's configs; tiers CORL does not hold have their family's
+    "gym": {"epochs": 3000},
+    "maze2d": {"n_critics": 25, "epochs": 3000},  # not in the paper: CORL
+    "adroit": {"n_critics": 100, "standardise_reward": True, "epochs": 3000},  # N by CORL, whose runs left rewards as they are
+    **{f"halfcheetah-{tier}-v2": {"n_critics": 10} for tier in GYM_TIERS},
+    **{f"walker2d-{tier}-v2": {"n_critics": 20} for tier in GYM_TIERS},
+    **{f"hopper-{tier}-v2": {"n_critics": 200} for tier in ("medium-replay", "medium-expert", "full-replay")},
+    **{f"hopper-{tier}-v2": {"n_critics": 500} for tier in ("random", "medium", "expert")},
+    "maze2d-medium-v1": {"n_critics": 20},
+}
+
+EDAC: dict[str, Fields] = {  # N and eta as An et al. tuned them, read from CORL's configs
+    "gym": {"epochs": 3000},
+    "maze2d": {"diversity": 0.1, "epochs": 3000},  # not in the paper: CORL
+    "adroit": {"n_critics": 50, "diversity": 200.0, "standardise_reward": True, "epochs": 3000},
+    **{f"hopper-{tier}-v2": {"n_critics": 50} for tier in GYM_TIERS},
+    "halfcheetah-medium-expert-v2": {"diversity": 5.0},
+    "walker2d-medium-expert-v2": {"diversity": 5.0},
+    "pen-human-v1": {"n_critics": 20, "diversity": 1000.0, "policy_rate": 3e-5},  # the authors' own example
+    "pen-cloned-v1": {"n_critics": 20, "diversity": 10.0},
+    "pen-expert-v1": {"n_critics": 20, "diversity": 10.0},  # CORL's file of that name holds the cloned set's values
+}
+
+PBRL: dict[str, Fields] = {  # the authors' code; its Adroit runs were on the v0 data
+    "gym": {"q_floor": 0.0},
+    **{f"{family}-medium-expert-v2": {"ood_decay": 1.0} for family in ("hopper", "halfcheetah", "walker2d")},
+    **{f"{family}-expert-v2": {"ood_start": 2.0, "ood_end": 2.0, "ood_decay": 1.0} for family in ("hopper", "halfcheetah", "walker2d")},
+    "adroit": {"beta_in": 1e-4, "ood_start": 0.01, "ood_end": 0.01, "ood_decay": 1.0, "beta_next": 0.01, "q_floor": 0.0},
+    "pen-human-v1": {"ood_start": 1e-3, "ood_end": 1e-3, "beta_next": 1e-3},
+    "pen-expert-v1": {"ood_start": 0.4, "ood_end": 0.4, "beta_next": 0.1},
+    "hammer-expert-v1": {"ood_start": 0.4, "ood_end": 0.4, "beta_next": 0.1},
+    "door-expert-v1": {"ood_start": 0.2, "ood_end": 0.2, "beta_next": 0.1},
+    "relocate-expert-v1": {"ood_start": 0.4, "ood_end": 0.4, "beta_next": 0.2},
+}
+
 PAPERS: dict[str, dict[str, Fields]] = {
+    "cql": CQL,
+    "edac": EDAC,
     "gpc-sac": GPC_SAC,
     "gpc-td3": GPC_SAC,  # no paper's: the counts' own settings carry over
-    "rebrac": REBRAC,
-    "td3-bc": TD3_BC,
     "iql": IQL,
+    "pbrl": PBRL,
+    "rebrac": REBRAC,
+    "sac-n": SAC_N,
+    "td3-bc": TD3_BC,
     "uwac": {domain: {"epochs": 3000} for domain in ("gym", "adroit", "maze2d")},  # the authors' code; otherwise one setting for all
 }

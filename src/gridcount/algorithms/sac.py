@@ -88,7 +88,7 @@ class SAC(SoftFields):
 
 
 def init_networks(
-    config: SoftFields, key: Array, observation_dim: int, action_dim: int, n_critics: int = 2, prior_scale: float = 0
+    config: SoftFields, key: Array, observation_dim: int, action_dim: int, n_critics: int = 2, prior_scale: float = 0.0
 ) -> SACState:
     """Random networks, targets equal to the critics, temperature 1."""
     policy_key, critic_key = jax.random.split(key)
