@@ -19,7 +19,7 @@ from gridcount.algorithms.presets import Preset, preset_fields
 from gridcount.data import check as checks
 from gridcount.data.cache import cache_directory
 from gridcount.data.catalogue import NAMES
-from gridcount.data.load import load, stored_bytes
+from gridcount.data.load import load
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, has_environment, refuse_misfit, why_none
 from gridcount.evaluation.rollouts import evaluate as roll_out
@@ -232,9 +232,7 @@ def _prepare_again(plan: runs.Plan, console: Console) -> tuple[Any, Transitions]
 
 def _load(name: str, console: Console, memory_map: bool = False) -> Transitions:
     """The data a command works on, left on disk where asked or where it would fill more than half of the memory."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
-    on_disk = memory_map or stored_bytes(name) > memory / 2
-    return with_bar(console, name, lambda progress: load(name, progress=progress, memory_map=on_disk))
+    return with_bar(console, name, lambda progress: load(name, progress=progress, memory_map=memory_map or None))
 
 
 def _refuse_bad_data(data: Transitions, console: Console) -> None:
