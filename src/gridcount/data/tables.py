@@ -212,7 +212,7 @@ def _parquet(path: Path) -> Iterator[Any]:
     except ImportError as error:
         raise ValueError(f"{path}: Parquet needs pyarrow ({error}). Install it with: pip install 'gridcount[tables]'") from error
     try:
-        file = parquet.ParquetFile(path, buffer_size=2**16)  # pages are read as they are needed, not a whole row group at once
+        file = parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False)  # read page by page, not a row group at once
     except (arrow.ArrowException, OSError) as error:
         raise ValueError(f"{path}: not a readable Parquet file ({error}); write or get it again") from error
     with file:
@@ -232,7 +232,7 @@ def _parquet_pieces(path: Path, names: list[str], text_is_fine: tuple[str, ...],
         import pyarrow as arrow
 
         shapes: dict[str, tuple[int, ...]] = {}
-        for batch in file.iter_batches(chunk_rows(_parquet_row_bytes(file.metadata)), columns=names):
+        for batch in file.iter_batches(chunk_rows(_parquet_row_bytes(file.metadata)), columns=names, use_threads=False):
             table, arrays = arrow.table(batch), {}
             for name in names:
                 try:
@@ -246,11 +246,11 @@ def _parquet_pieces(path: Path, names: list[str], text_is_fine: tuple[str, ...],
 
 
 def _parquet_row_bytes(metadata: Any) -> int:
-    """Bytes a row takes when unpacked, at most: lists count by their elements."""
+    """Bytes a row takes while it is unpacked, about: lists count by their elements, and Arrow holds a batch several times over."""
     if not metadata.num_row_groups:
         return 1
     group = metadata.row_group(0)
-    return int(8 * sum(group.column(i).num_values for i in range(group.num_columns)) / max(group.num_rows, 1))
+    return int(32 * sum(group.column(i).num_values for i in range(group.num_columns)) / max(group.num_rows, 1))
 
 
 def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) -> NDArray[Any]:
