@@ -16,7 +16,7 @@ from gridcount.data.columns import Columns
 from gridcount.data.cut import Bounds, Cut, cut, to_transitions
 from gridcount.data.d4rl import hdf5_pieces
 from gridcount.data.download import fetch, published
-from gridcount.data.log import Log, join, log_of, spooled
+from gridcount.data.log import Collected, Log, join, log_of, spooled
 from gridcount.data.minari import PREFIX, find_minari, is_minari, minari_environment, minari_folder, minari_pieces
 from gridcount.data.tables import SUFFIXES, table_pieces
 from gridcount.data.transitions import Transitions
@@ -108,20 +108,25 @@ def store(log: Log, name: str, *, scale_actions: bool = False, action_bounds: Bo
     """Store a log that is already open; returns what was kept of it."""
     target = free_name(name, replace)
     data = cut(log, name, scale_actions, action_bounds)
-    facts = {"source": log.source} | ({} if log.environment is None else {"environment": log.environment})
+    facts: dict[str, Any] = {"source": log.source}
+    if log.environment is not None:
+        facts["environment"] = log.environment._asdict()
     local.write_local(target, data, facts, replace)
     return data
 
 
-def recorded_environment(name: str) -> str | None:
-    """The id of the environment that a Minari dataset says it was collected in, imported or not; None for everything else."""
+def recorded_environment(name: str) -> Collected | None:
+    """The environment that a Minari dataset says it was collected in, imported or not; None for everything else."""
     folder = _local_folder(name)
     if folder is not None:
-        return local.read_meta(folder).get("environment")
-    if name in NAMES or Path(name).is_file():
-        return None
+        facts = local.read_meta(folder).get("environment")
+        return None if facts is None else Collected(facts["id"], tuple(facts["options"]))
     path = Path(name)
-    found = name if name.startswith(PREFIX) or (path.is_dir() and is_minari(path)) else find_minari(name)
+    if name in NAMES or path.is_file():
+        return None
+    if name.startswith(PREFIX) or (path.is_dir() and is_minari(path)):
+        return minari_environment(name)
+    found = find_minari(name) if name and not path.is_absolute() else None
     return None if found is None else minari_environment(found)
 
 

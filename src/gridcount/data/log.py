@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,13 @@ class BadValue(ValueError):
 
 
 Problems = dict[str, BadValue]  # column -> its first bad value; readers note it and go on, so that a check sees the rest too
+
+
+class Collected(NamedTuple):
+    """The environment a log was collected in, as its file records it."""
+
+    id: str  # as Gymnasium calls it
+    options: tuple[str, ...]  # names of the options it was made with, which an id alone does not bring back
 
 
 class Stored:
@@ -67,7 +74,7 @@ class Log:
     reward_name: str = "reward"
     action_low: Float32 | None = None  # [action_dim] bounds the file declares
     action_high: Float32 | None = None
-    environment: str | None = None  # id of the environment the file says it was collected in
+    environment: Collected | None = None  # where the file says it was collected
     notes: tuple[str, ...] = ()  # what the reader decided and a person should know
     problems: tuple[BadValue, ...] = ()  # values that could not be read, up to and including these rows; NaN stands in for them
 

@@ -12,10 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.data.d4rl import checked, row_bytes
-from gridcount.data.log import Log, Problems, flags, matrix, rewards
+from gridcount.data.log import Collected, Log, Problems, flags, matrix, rewards
 from gridcount.data.transitions import chunks
 
 PREFIX = "minari:"
+LOOKS = {"render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config"}  # options that do not change a task
 
 
 class _Steps(NamedTuple):
@@ -159,15 +160,17 @@ def _arrow_steps(folder: Path, key: str | None) -> Iterator[_Steps]:
             raise ValueError(f"{path}: truncated or damaged Minari file ({error}); get the dataset again") from error
 
 
-def minari_environment(dataset: str | Path) -> str | None:
-    """The id of the environment that a Minari dataset was collected in, where it says."""
+def minari_environment(dataset: str | Path) -> Collected | None:
+    """The environment that a Minari dataset was collected in, where it says."""
     return _environment(_metadata(minari_folder(dataset)))
 
 
-def _environment(metadata: dict[str, Any]) -> str | None:
-    found = _space(metadata, "env_spec").get("id")
-    # "module:id" would import a module: nothing read from a file may run
-    return found if isinstance(found, str) and re.fullmatch(r"[\w./-]+", found) else None
+def _environment(metadata: dict[str, Any]) -> Collected | None:
+    spec = _space(metadata, "env_spec")
+    found, options = spec.get("id"), spec.get("kwargs")
+    if not isinstance(found, str) or not re.fullmatch(r"[\w./-]+", found):  # "module:id" would run a module that a file names
+        return None
+    return Collected(found, tuple(sorted(set(options) - LOOKS)) if isinstance(options, dict) else ())
 
 
 def _data_folder(folder: Path) -> Path:
