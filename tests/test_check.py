@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as arrow
+import pyarrow.parquet as parquet
 import pytest
 from log_files import EXCERPTS, smooth, write_csv
 from numpy.typing import NDArray
@@ -245,3 +247,48 @@ def test_numbers_at_the_edge_of_single_precision_do_not_break_the_check() -> Non
     table["observations"][20:30, 1] = np.nan
     assert exit_code(check(log(table))) == 2
     assert exit_code(check(log(with_successors(table)))) == 2
+
+
+def test_a_column_of_text_hides_nothing_else(tmp_path: Path) -> None:
+    table = smooth(100, episode=25)
+    cells: dict[str, Any] = {f"obs_{d}": table["observations"][:, d].astype(object) for d in range(3)}
+    cells |= {"action": table["actions"][:, 0].copy(), "reward": np.full(100, 3.0), "done": table["terminals"].astype(float)}
+    cells["obs_0"][5:] = "warm"
+    cells["obs_1"][17] = ""
+    cells["action"][33] = 7
+    cells["done"][50] = 0.5
+    cells["episode"] = np.repeat([0, 1, 2, 0], 25)
+    flat = {key: np.asarray(column) for key, column in cells.items()}
+    expected = {
+        ("obs_0", 5, "column 'obs_0' holds 'warm' at row 5, which is not a number"),
+        ("done", 50, "'done' holds 0.5 at row 50"),
+        ("episode", 75, "'episode' returns to 0.0 at row 75, after other episodes"),
+        ("obs_1", 17, "1 value is NaN, infinite or empty"),
+        ("action", 33, "1 rows have actions outside [-1, 1]; here -0.9902 to 7"),
+    }
+    found = check(write_csv(tmp_path / "log.csv", flat))
+    assert {(each.column, each.row, each.problem) for each in found if each.severity == "error"} == expected
+    assert "is always 3" in {each.problem for each in found}
+    assert all(each.advice for each in loud(found))
+
+
+def test_text_in_any_table_is_one_finding_among_others(tmp_path: Path) -> None:
+    table = smooth(40, dims=2, actions=1, episode=10)
+    columns = {"obs_0": table["observations"][:, 0], "obs_1": np.repeat("red", 40), "action": 5 * table["actions"][:, 0]}
+    columns |= {"reward": table["rewards"], "timeout": table["timeouts"]}
+    parquet.write_table(arrow.table(columns), tmp_path / "log.parquet")
+    np.savez(tmp_path / "log.npz", **columns)  # type: ignore[arg-type]
+    for path in (tmp_path / "log.parquet", tmp_path / "log.npz", write_csv(tmp_path / "log.csv", columns)):
+        errors = [finding for finding in check(path) if finding.severity == "error"]
+        assert [finding.column for finding in errors] == ["obs_1", "action"], path
+
+
+def test_actions_are_judged_by_the_bounds_given() -> None:
+    table = smooth()
+    table["actions"] = 50 + 20 * table["actions"]
+    table["actions"][7, 1] = 130
+    assert loud(check(log(table), action_bounds=(0, [100, 130]))) == []
+    (found,) = loud(check(log(table), action_bounds=(0, 100)))
+    assert (found.severity, found.row) == ("error", 7)
+    assert "1 rows have actions outside the bounds given" in found.problem
+    assert "'action[1]' goes from 30." in found.problem

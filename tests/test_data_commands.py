@@ -1,6 +1,7 @@
 """The three commands, through the flags that a person types."""
 
 import json
+import os
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import tyro
 from log_files import EXCERPTS, smooth, write_csv
 from rich.console import Console
 
+from gridcount.cli import main
 from gridcount.data.load import load
 from gridcount.data_commands import Check, Import, Info, check_command, import_command, info_command
 
@@ -97,3 +99,37 @@ def test_help_explains_every_flag(command: type, capsys: pytest.CaptureFixture[s
         assert flag in text
     assert "columns." not in text
     assert "truly ended" in text
+
+
+def test_bounds_of_actions_are_given_as_numbers_or_lists(csv: Path) -> None:
+    bounds = ["--action-low", "-50", "--action-high", "150"]
+    assert check_command(tyro.cli(Check, args=[str(csv), *MAPPING, *bounds]), wide()) == 0
+    console = wide()
+    assert import_command(tyro.cli(Import, args=[str(csv), "--name", "plant", *MAPPING, *bounds]), console) == 0
+    data = load("plant")
+    assert (data.action_low.tolist(), data.action_high.tolist()) == ([-50], [150])
+    assert np.abs(data.action).max() <= 0.5
+    narrow = ["--action-low", "20", "--action-high", "80"]
+    console = wide()
+    assert import_command(tyro.cli(Import, args=[str(csv), "--name", "narrow", *MAPPING, *narrow]), console) == 2
+    assert "outside the bounds given; 'valve' goes from" in said(console)
+    with pytest.raises(ValueError, match="give both"):
+        import_command(tyro.cli(Import, args=[str(csv), "--name", "half", *MAPPING, "--action-low", "0"]), wide())
+    with pytest.raises(ValueError, match="give them when importing"):
+        load("plant", action_bounds=(0, 1))
+
+
+def test_what_is_larger_than_half_the_memory_must_be_imported_first(
+    csv: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["data", "import", str(csv), "--name", "plant", "--scale-actions", *MAPPING]) == 0
+    small = {"SC_PAGE_SIZE": 4096, "SC_PHYS_PAGES": 2}  # a machine of 8 KiB
+    monkeypatch.setattr(os, "sysconf", lambda name: small[name])
+    for command in (["train"], ["data", "info"]):
+        assert main([*command, str(csv)]) == 2
+        error = " ".join(capsys.readouterr().err.split())
+        assert f"more than half of this machine's memory; import it first, which leaves it on disk: gridcount data import {csv}" in error
+    assert main(["data", "check", str(csv), "--scale-actions", *MAPPING]) == 0  # what only looks goes over the disk by itself
+    assert isinstance(load("plant", memory_map=None).observation, np.memmap)
+    assert not isinstance(load("plant").observation, np.memmap)
+    assert main(["data", "info", "plant"]) == 0

@@ -2,12 +2,17 @@
 
 import json
 from collections import Counter
+from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from log_files import EXCERPTS, smooth
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.figure import Figure
+from matplotlib.text import Text
 from rich.console import Console
 
 from gridcount.algorithms.gpc import settle
@@ -91,3 +96,33 @@ def test_pictures_are_written(tmp_path: Path, hopper: Transitions) -> None:
     assert maze[-1].name == "map.png"
     for path in maze:
         assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_no_label_of_a_picture_covers_another_or_leaves_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = smooth(300, dims=7, actions=2)
+    long = tmp_path / "a" / ("deep/" * 20) / "log.hdf5"
+    write_hdf5(long, columns, {})
+    figures: list[Figure] = []
+    monkeypatch.setattr(Figure, "savefig", lambda figure, path, **_: figures.append(figure))
+    names = tuple(f"temperature_of_the_{i}th_reactor_wall" for i in range(7))
+    plot_description(replace(read_hdf5(long), observation_names=names), tmp_path)
+    plot_description(replace(read_hdf5(long), name="maze2d-umaze-v1"), tmp_path)
+    for figure in figures:
+        canvas = FigureCanvasAgg(figure)
+        canvas.draw()  # type: ignore[no-untyped-call]
+        width, height = canvas.get_width_height()
+        boxes = {}
+        for text in figure.findobj(Text):
+            box = text.get_window_extent()
+            shown = text.get_visible() and (text.axes is None or text.axes.axison)
+            if shown and len(text.get_text()) > 6 and "$" not in text.get_text():  # all but the ticks
+                assert box.x0 >= -1, text
+                assert box.y0 >= -1, text
+                assert box.x1 <= width + 1, text
+                assert box.y1 <= height + 1, text
+                boxes[text] = box
+        for one, other in combinations(boxes, 2):
+            assert not boxes[one].overlaps(boxes[other]), (one, other)
+        assert figure.get_suptitle().startswith(("log.hdf5: ", "maze2d-umaze-v1: "))
+        for axis in figure.axes:
+            assert not axis.axison or axis.get_xlabel() or axis.get_title() or axis.get_ylabel()

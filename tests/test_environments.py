@@ -1,6 +1,7 @@
 """Environments for evaluation: what a name stands for, episodes with known returns, D4RL's rules, and doing without."""
 
 import csv
+import json
 import re
 import sys
 from collections.abc import Iterator
@@ -14,14 +15,16 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from gridcount.algorithms.presets import preset_fields
 from gridcount.cli import main
-from gridcount.data.catalogue import FAMILIES, NAMES
+from gridcount.data.catalogue import FAMILIES, NAMES, family_of
 from gridcount.data.load import import_log, load
 from gridcount.envs.episodes import GymnasiumEpisodes, make_environment
 from gridcount.evaluation import environments
 from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, has_environment, refuse_misfit, why_none
 from gridcount.evaluation.rollouts import Act, evaluate
 from gridcount.training.logs import read_rows
+from gridcount.training.run import read_plan
 
 Float32 = NDArray[np.float32]
 DATA = Path(__file__).parent / "data"
@@ -176,6 +179,41 @@ def test_actions_are_mapped_to_the_logs_units_and_clipped_to_the_environments_bo
         np.testing.assert_allclose(result.returns, paid * length, rtol=1e-5)
     np.testing.assert_array_equal(evaluate(setting(-0.5), CORRIDOR, episodes=4, seed=0).returns, 0.0)  # unscaled: clipped to 0
     np.testing.assert_array_equal(evaluate(setting(500.0), CORRIDOR, episodes=4, seed=0).returns, 100.0 * length)
+
+
+D4RL = {  # d4rl/infos.py: REF_MIN_SCORE, REF_MAX_SCORE
+    "maze2d-umaze-v1": (23.85, 161.86),
+    "maze2d-medium-v1": (13.13, 277.39),
+    "maze2d-large-v1": (6.7, 273.99),
+    "maze2d-umaze-dense-v1": (68.537689, 193.66285642381482),
+    "maze2d-medium-dense-v1": (44.264742, 297.4552547777125),
+    "maze2d-large-dense-v1": (30.569041, 303.4857382709002),
+    "hopper": (-20.272305, 3234.3),
+    "halfcheetah": (-280.178953, 12135.0),
+    "walker2d": (1.629008, 4592.3),
+    "ant": (-325.6, 3879.7),
+    "pen": (96.262799, 3076.8331017826877),
+    "hammer": (-274.856578, 12794.134825156867),
+    "relocate": (-6.425911, 4233.877797728884),
+    "door": (-56.512833, 2880.5693087298737),
+    "antmaze": (0.0, 1.0),
+    "kitchen": (0.0, 4.0),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_reference_scores_are_those_of_d4rl(name: str) -> None:
+    family = family_of(name)
+    assert family is not None
+    assert FAMILIES[family][:2] == D4RL[name if name in D4RL else name.split("-")[0]]
+
+
+@pytest.mark.parametrize("name", ["door-sensors", "hopper-line3", "ant", "maze2d-umaze", "maze2d-umaze-v1-copy", "hopper-medium-v3"])
+def test_a_name_of_ones_own_is_no_family_whatever_it_starts_with(name: str) -> None:
+    assert family_of(name) is None
+    assert not has_environment(name)
+    assert find(name).family is None
+    assert preset_fields("gpc-sac", name, "fast") == preset_fields("gpc-sac", "mine", "fast")
 
 
 def test_an_unscaled_logs_actions_reach_the_environment_to_the_bit() -> None:
@@ -389,3 +427,73 @@ def test_training_does_without_the_simulator_its_dataset_comes_with_but_not_one_
     assert main(["train", "mine", *TINY, "--env", "Hopper-v4", "--run", str(tmp_path / "asked")]) == 2
     assert "pip install 'gridcount[envs]'" in capsys.readouterr().err
     assert not (tmp_path / "asked").exists()
+
+
+# --- the environment that a Minari set names ---
+
+
+def minari_set(folder: Path, env_spec: dict[str, Any] | str | None, excerpt: str = "hopper_medium-v2.hdf5") -> Path:
+    """A folder in Minari's layout."""
+    data = load(DATA / excerpt)
+    folder.mkdir()
+    with h5py.File(folder / "main_data.hdf5", "w") as file:
+        for i, end in enumerate(np.flatnonzero(data.episode_end)):
+            rows = slice(end - 20, end + 1)
+            group = file.create_group(f"episode_{i}")
+            group["observations"] = np.concatenate([data.observation[rows], data.next_observation[rows][-1:]])
+            group["actions"], group["rewards"] = data.action[rows], data.reward[rows]
+            group["terminations"], group["truncations"] = data.terminated[rows], (data.episode_end & ~data.terminated)[rows]
+    spec = {} if env_spec is None else {"env_spec": json.dumps(env_spec)}
+    (folder / "metadata.json").write_text(json.dumps(spec))
+    return folder
+
+
+@pytest.mark.parametrize("imported", [False, True])
+def test_a_minari_set_is_scored_where_it_says_it_was_collected(
+    imported: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
+    name = str(minari_set(tmp_path / "hops", {"id": "Hopper-v5", "kwargs": {"render_mode": None}}))
+    if imported:
+        assert main(["data", "import", name, "--name", "hops"]) == 0
+        name = "hops"
+    run = tmp_path / "run"
+    assert main(["train", name, *TINY, "--episodes", "2", "--no-plot", "--run", str(run)]) == 0
+    assert read_plan(run).environment == "Hopper-v5"
+    assert all("return" in row for row in read_rows(run))
+    assert "scored in Hopper-v5, where the log was collected" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("env_spec", "message"),
+    [
+        (None, "no environment is known for this dataset"),
+        ({"id": "os:system-v0"}, "no environment is known for this dataset"),  # a file must not name a module to import
+        ({"id": ["Hopper-v5"]}, "no environment is known for this dataset"),
+        ("broken", "no environment is known for this dataset"),
+        ({"id": "Hoppper-v9"}, "the log was collected in Hoppper-v9, which cannot be made here: unknown environment 'Hoppper-v9'"),
+        ({"id": "Hopper-v5", "kwargs": {"healthy_reward": 2}}, "collected in Hopper-v5 with options of its own (healthy_reward)"),
+        ({"id": "HalfCheetah-v5"}, "the data calls for an environment of 11 observation and 3 action dimensions, but HalfCheetah-v5 is"),
+    ],
+)
+def test_a_minari_set_whose_environment_cannot_be_had_is_trained_and_says_so(
+    env_spec: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
+    folder = minari_set(tmp_path / "hops", env_spec)
+    assert main(["train", str(folder), *TINY, "--no-plot", "--run", str(tmp_path / "run")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert message in out
+    assert "trained but not scored" in out
+    assert read_plan(tmp_path / "run").environment is None
+
+
+def test_a_file_is_trained_and_evaluated_with_the_bounds_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, run = corridor_log(tmp_path / "log.csv"), tmp_path / "run"
+    words = ["train", str(log), *TINY, "--env", CORRIDOR, "--episodes", "2", "--no-plot", "--run", str(run)]
+    assert main(words) == 2
+    assert "outside [-1, 1]" in capsys.readouterr().err
+    assert main([*words, "--action-low", "-100", "--action-high", "100"]) == 0
+    plan = read_plan(run)
+    assert (plan.scale_actions, plan.action_low, plan.action_high) == (False, (-100.0,), (100.0,))
+    assert main(["evaluate", str(run), "--episodes", "2"]) == 0  # the data is loaded as it was

@@ -261,3 +261,31 @@ def test_optional_packages_are_asked_for_by_name(tmp_path: Path, monkeypatch: py
     with pytest.raises(ValueError, match=r"pip install 'gridcount\[plots\]'"):
         plot_description(truth, tmp_path)
     assert load(tmp_path / "log.csv").equals(truth)
+
+
+def test_actions_are_scaled_by_the_bounds_given_where_the_log_does_not_reach_them(tmp_path: Path) -> None:
+    table = small_table() | {"action_0": np.array([20.0, 60.0, 25.0, 50.0]), "action_1": np.array([0.0, 1.0, 0.5, 0.25])}
+    path = write_csv(tmp_path / "log.csv", table)
+    data = load(path, action_bounds=((0, -1), (100, 1)))
+    np.testing.assert_allclose(data.action, [[-0.6, 0], [0.2, 1], [-0.5, 0.5], [0, 0.25]], atol=1e-6)
+    assert (data.action_low.tolist(), data.action_high.tolist()) == ([0, -1], [100, 1])
+    np.testing.assert_allclose(data.in_units(data.action), np.column_stack([table["action_0"], table["action_1"]]), atol=1e-5)
+    np.testing.assert_array_equal(data.in_units(np.array([[-1.0, 1.0]])), [[0, 1]])
+    assert load(path, action_bounds=(-100, 100)).action_high.tolist() == [100, 100]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        ((0, 50), r"action \[60\..*\] at row 1 is outside its bounds, \[0\. 0\.\] to \[50\. 50\.\]"),
+        (((0, 0, 0), 100), r"--action-low gives 3 numbers for 2 actions; give one for all or one for each"),
+        ((100, 0), r"--action-low must be below --action-high"),
+        ((0, np.inf), r"--action-low must be below --action-high"),
+    ],
+)
+def test_bounds_that_cannot_be_are_refused(tmp_path: Path, bounds: Any, message: str) -> None:
+    table = small_table() | {"action_0": np.array([20.0, 60.0, 25.0, 50.0]), "action_1": np.array([0.0, 1.0, 0.5, 0.25])}
+    path = write_csv(tmp_path / "log.csv", table)
+    with pytest.raises(ValueError, match=message) as caught:
+        load(path, action_bounds=bounds)
+    assert str(path) in str(caught.value)

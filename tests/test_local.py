@@ -9,6 +9,7 @@ import pytest
 from log_files import EXCERPTS, smooth
 
 from gridcount.data import local
+from gridcount.data.cut import Cut
 from gridcount.data.d4rl import read_hdf5, write_hdf5
 from gridcount.data.load import import_log, known_names, load
 from gridcount.data.local import imported_names
@@ -103,7 +104,7 @@ def test_a_crash_leaves_the_old_dataset_as_it_was(home: Path, monkeypatch: pytes
 
     real_rename = os.rename
     if moment == "save":
-        monkeypatch.setattr(np, "save", crash)
+        monkeypatch.setattr(Cut, "rows", crash)
     else:
         monkeypatch.setattr(os, "rename", lambda a, b: crash() if str(a).endswith(".partial") else real_rename(a, b))
     with pytest.raises(KeyboardInterrupt):

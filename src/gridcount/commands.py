@@ -3,10 +3,10 @@
 import os
 import shlex
 import sys
-from dataclasses import dataclass, field, make_dataclass, replace
+from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import tyro
@@ -17,7 +17,8 @@ from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.presets import Preset, preset_fields
 from gridcount.data import check as checks
 from gridcount.data.catalogue import NAMES
-from gridcount.data.load import load, stored_bytes
+from gridcount.data.cut import ActionUnits
+from gridcount.data.load import load, recorded_environment
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, has_environment, refuse_misfit, why_none
 from gridcount.evaluation.rollouts import evaluate as roll_out
@@ -51,6 +52,9 @@ class Train:
     keep: int = 2  # checkpoints kept
     checkpoint_seconds: float = 60.0  # least time between checkpoints; the last update always makes one
     plot: bool = True  # draw the pictures at the end
+    actions: Annotated[ActionUnits, tyro.conf.arg(name="")] = field(
+        default_factory=ActionUnits
+    )  # of a file: how they come to lie in [-1, 1]
     memory_map: bool = False  # leave an imported or named dataset on disk and read batches ahead; done by itself where memory is short
 
 
@@ -72,10 +76,17 @@ def train(words: list[str]) -> int:
         evaluate_every=min(options.evaluate_every, updates),
         episodes=options.episodes,
         fingerprint="",
+        **asdict(options.actions),
     )
     plan.check()  # before a dataset is made or read for nothing
-    data = _load(options.dataset, console, options.memory_map)
+    data = _load(options.dataset, console, options.actions, options.memory_map)
     _refuse_bad_data(data, console)
+    if environment is not None and options.env is None:
+        try:
+            refuse_misfit(environment, data.observation_dim, data.action_dim)
+        except ValueError as error:  # what was not asked for must not stop the training
+            environment, unscored = None, str(error).split(";")[0]
+            plan = replace(plan, environment=None)
     prepared = algorithm.prepare(data)
     plan = replace(plan, fields=runs.settings(prepared.algorithm), fingerprint=runs.fingerprint(data))
     directory = _run_directory(options, plan)
@@ -83,6 +94,8 @@ def train(words: list[str]) -> int:
     console.print(told, soft_wrap=True)
     for name, note in prepared.notes.items():
         console.print(f"  {name}: {note}", soft_wrap=True)
+    if environment not in (None, options.env, options.dataset):
+        console.print(f"  scored in {environment}, where the log was collected", soft_wrap=True)
     if environment is None:
         console.print(f"  {unscored}: the policy is trained but not scored (name one with --env)", soft_wrap=True)
     console.print(f"  run directory: {directory}", soft_wrap=True)
@@ -222,17 +235,16 @@ def _without_resume(words: list[str]) -> list[str]:
 
 def _prepare_again(plan: runs.Plan, console: Console) -> tuple[Any, Transitions]:
     """The data and the prepared algorithm of a run, as they were when it started."""
-    data = _load(plan.dataset, console)
+    data = _load(plan.dataset, console, ActionUnits(plan.scale_actions, plan.action_low, plan.action_high))
     if (found := runs.fingerprint(data)) != plan.fingerprint:
         raise ValueError(f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})")
     return plan.make_algorithm().prepare(data), data
 
 
-def _load(name: str, console: Console, memory_map: bool = False) -> Transitions:
+def _load(name: str, console: Console, actions: ActionUnits, memory_map: bool = False) -> Transitions:
     """The data a command works on, left on disk where asked or where it would fill more than half of the memory."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
-    on_disk = memory_map or stored_bytes(name) > memory / 2
-    return with_bar(console, name, lambda progress: load(name, progress=progress, memory_map=on_disk))
+    units: dict[str, Any] = {"scale_actions": actions.scale_actions, "action_bounds": actions.bounds}
+    return with_bar(console, name, lambda progress: load(name, progress=progress, memory_map=memory_map or None, **units))
 
 
 def _refuse_bad_data(data: Transitions, console: Console) -> None:
@@ -248,13 +260,22 @@ def _environment(options: Train) -> tuple[str | None, str]:
     """Where to score the policy, and if nowhere, why: training must not need the simulator of a dataset that comes with one."""
     if options.env is not None:
         return options.env, ""
-    if not has_environment(options.dataset):
+    if has_environment(options.dataset):
+        try:
+            dimensions(options.dataset)
+        except ImportError as error:
+            return None, str(error)
+        return options.dataset, ""
+    collected = recorded_environment(options.dataset)
+    if collected is None:
         return None, why_none(options.dataset)
+    if collected.options:
+        return None, f"the log was collected in {collected.id} with options of its own ({', '.join(collected.options)})"
     try:
-        dimensions(options.dataset)
-    except ImportError as error:
-        return None, str(error)
-    return options.dataset, ""
+        dimensions(collected.id)
+    except (ImportError, ValueError) as error:
+        return None, f"the log was collected in {collected.id}, which cannot be made here: {str(error).splitlines()[0]}"
+    return collected.id, ""
 
 
 def _print_headline(rows: list[Row], console: Console) -> None:

@@ -14,12 +14,14 @@ from gridcount.data import describe as descriptions
 from gridcount.data.catalogue import MAZE_NAMES, unknown
 from gridcount.data.check import check
 from gridcount.data.columns import Columns
+from gridcount.data.cut import ActionUnits
 from gridcount.data.describe import describe
-from gridcount.data.load import Source, free_name, load, read_log, store
+from gridcount.data.load import Source, free_name, load, open_log, store
 from gridcount.data.local import imported_directory
 from gridcount.data.maze2d import make
 from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
 
+Actions = Annotated[ActionUnits, tyro.conf.arg(name="")]
 Mapping = Annotated[Columns, tyro.conf.arg(name="")]  # its fields become flags of their own: --observation, --action, ...
 
 
@@ -48,7 +50,7 @@ class Import:
     file: tyro.conf.Positional[str]  # .csv, .parquet, .npz, .hdf5 or a Minari folder
     name: str  # what to call it: letters, digits, '-' and '_'
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
-    scale_actions: bool = False  # map each action dimension to [-1, 1] and remember its units
+    actions: Actions = field(default_factory=ActionUnits)  # how actions come to lie in [-1, 1]
     replace: bool = False  # overwrite an imported dataset of this name
 
 
@@ -58,6 +60,7 @@ class Check:
 
     data: tyro.conf.Positional[str]  # a dataset's name, a file or a folder
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
+    actions: Actions = field(default_factory=ActionUnits)  # how actions will come to lie in [-1, 1]
     json: bool = False  # print the findings for a machine
 
 
@@ -67,7 +70,7 @@ class Info:
 
     data: tyro.conf.Positional[str]  # a dataset's name, a file or a folder
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
-    scale_actions: bool = False  # map each action dimension to [-1, 1] first
+    actions: Actions = field(default_factory=ActionUnits)  # how actions come to lie in [-1, 1]
     source: Source = "auto"  # for Maze2D names: D4RL's file or one generated here
     bins: int | None = None  # partitions per dimension of the coverage's grid; default: the suggested number
     plot: bool = False  # write pictures
@@ -109,17 +112,18 @@ def import_command(options: Import, console: Console | None = None) -> int:
     """Import a log, showing what the check has to say about it; errors stop it."""
     console = console or Console()
     free_name(options.name, options.replace)
-    log = read_log(options.file, options.columns)
-    findings = check(log, scale_actions=options.scale_actions)
-    if findings:
-        console.print(checks.render(options.file, findings))
-    if checks.exit_code(findings) == 2:
-        console.print("Not imported: repair the errors first.", style="bold red")
-        return 2
-    data = store(log, options.name, scale_actions=options.scale_actions, replace=options.replace)
+    with open_log(options.file, options.columns, on_disk=True) as log:
+        findings = check(log, None, options.actions.scale_actions, options.actions.bounds)
+        if findings:
+            console.print(checks.render(options.file, findings))
+        if checks.exit_code(findings) == 2:
+            console.print("Not imported: repair the errors first.", style="bold red")
+            return 2
+        data = store(
+            log, options.name, scale_actions=options.actions.scale_actions, action_bounds=options.actions.bounds, replace=options.replace
+        )
     console.print(
-        f"Imported {len(data):,} transitions in {len(data.episode_lengths):,} episodes as '{options.name}'"
-        f" ({imported_directory() / options.name})",
+        f"Imported {len(data):,} transitions in {data.episodes:,} episodes as '{options.name}' ({imported_directory() / options.name})",
         highlight=False,
         markup=False,
         soft_wrap=True,
@@ -130,7 +134,7 @@ def import_command(options: Import, console: Console | None = None) -> int:
 def check_command(options: Check, console: Console | None = None) -> int:
     """Print every finding and return 0, 1 or 2."""
     console = console or Console()
-    findings = check(options.data, options.columns)
+    findings = check(options.data, options.columns, options.actions.scale_actions, options.actions.bounds)
     if options.json:
         print(json.dumps(checks.as_json(options.data, findings)), file=console.file)
     else:
@@ -144,7 +148,15 @@ def info_command(options: Info, console: Console | None = None) -> int:
     data = with_bar(
         console,
         options.data,
-        lambda progress: load(options.data, options.columns, source=options.source, scale_actions=options.scale_actions, progress=progress),
+        lambda progress: load(
+            options.data,
+            options.columns,
+            source=options.source,
+            memory_map=None,
+            scale_actions=options.actions.scale_actions,
+            action_bounds=options.actions.bounds,
+            progress=progress,
+        ),
     )
     description = describe(data, options.bins)
     if options.json:

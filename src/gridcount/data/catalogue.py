@@ -16,6 +16,8 @@ class Reference(NamedTuple):
     limit: int
 
 
+# Low and high: REF_MIN_SCORE and REF_MAX_SCORE of d4rl/infos.py (Farama-Foundation/D4RL at 0ace16d), which gives the tiers and
+# versions of a family the same.
 FAMILIES = {
     "hopper": Reference(-20.272305, 3234.3, 1000),
     "halfcheetah": Reference(-280.178953, 12135.0, 1000),
@@ -53,17 +55,16 @@ def domain_of(name: str) -> str:
 
 
 def family_of(name: str) -> str | None:
-    """The family whose reference scores a dataset name is judged by, or None for a stranger."""
+    """The family whose reference scores a published dataset is judged by; None for a stranger, whatever its name starts with."""
+    if name not in NAMES:
+        return None
     parts = name.rsplit("-v", 1)[0].split("-")
     stems = ("-".join(parts[:length]) for length in range(len(parts), 0, -1))  # the longest known stem wins
     return next((stem for stem in stems if stem in FAMILIES), None)
 
 
-def normalised_score(name: str, episode_return: float) -> float | None:
-    """D4RL's score, 100 * (return - low) / (high - low), or None where no reference exists."""
-    family = family_of(name)
-    if family is None:
-        return None
+def normalised_score(family: str, episode_return: float) -> float:
+    """D4RL's score, 100 * (return - low) / (high - low)."""
     low, high, _ = FAMILIES[family]
     return 100.0 * (episode_return - low) / (high - low)
 

@@ -11,7 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from gridcount.data.columns import Columns
-from gridcount.data.load import read_log
+from gridcount.data.cut import Bounds, action_units
+from gridcount.data.load import open_log
 from gridcount.data.log import BadValue, Log, log_of
 from gridcount.data.scan import Facts, Span, scan
 from gridcount.data.transitions import ACTION_SLACK, Transitions
@@ -38,28 +39,41 @@ class Finding:
     advice: str
 
 
-def check(data: Log | Transitions | str | Path, columns: Columns | None = None, scale_actions: bool = False) -> list[Finding]:
+def check(
+    data: Log | Transitions | str | Path,
+    columns: Columns | None = None,
+    scale_actions: bool = False,
+    action_bounds: Bounds | None = None,
+) -> list[Finding]:
     """Every problem of a log, errors first; a file that cannot be read at all is a single error.
 
-    With `scale_actions` the ranges of actions are not judged, for they will be scaled.
+    With `scale_actions` the ranges of actions are not judged, for they will be scaled; `action_bounds` are what they should lie in.
     """
     if isinstance(data, str | Path):
         try:
-            data = read_log(data, columns)
+            with open_log(data, columns) as log:
+                return check(log, None, scale_actions, action_bounds)
         except (ValueError, FileNotFoundError) as error:
-            problem, _, advice = str(error).removeprefix(f"{data}: ").rpartition("; ")
-            column, row = (error.column, error.row) if isinstance(error, BadValue) else (None, None)
-            return [Finding("error", str(data), column, row, problem or advice, advice if problem else "repair or replace the file")]
+            return [_unreadable(str(data), error)]
     log = log_of(data) if isinstance(data, Transitions) else data
-    facts = scan(log, ACTION_SLACK)
-    judges = [_unreal, _constant, _twin_columns, _scales, _steps, _flags, _episodes] + ([] if scale_actions else [_actions])
-    findings = [
+    low, high = action_units(log, False, action_bounds) or (np.float32(-1), np.float32(1))
+    facts = scan(log, low, high, ACTION_SLACK)
+    judges = [_unreal, _constant, _twin_columns, _scales, _steps, _flags, _episodes]
+    judges += [] if scale_actions and action_bounds is None else [_actions if action_bounds is None else _bounded]
+    findings = [_unreadable(log.source, problem) for problem in log.problems] + [
         Finding(severity, log.source, column, row, problem, advice)
         for judge in judges
         for severity, column, row, problem, advice in judge(log, facts)
     ]
     findings += [Finding("note", log.source, None, None, note, "") for note in log.notes]
     return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.severity))
+
+
+def _unreadable(source: str, error: Exception) -> Finding:
+    """What a reader refused, as a finding: its messages end in what to do."""
+    problem, _, advice = str(error).removeprefix(f"{source}: ").rpartition("; ")
+    column, row = (error.column, error.row) if isinstance(error, BadValue) else (None, None)
+    return Finding("error", source, column, row, problem or advice, advice if problem else "repair or replace the file")
 
 
 def exit_code(findings: list[Finding]) -> int:
@@ -89,15 +103,18 @@ _Judgement = tuple[Severity, str | None, int | None, str, str]  # severity, colu
 
 
 def _groups(log: Log, facts: Facts) -> list[tuple[Span, tuple[str, ...]]]:
-    groups = [(facts.observation, log.observation_names), (facts.action, log.action_names), (facts.reward, ("reward",))]
+    groups = [(facts.observation, log.observation_names), (facts.action, log.action_names), (facts.reward, (log.reward_name,))]
     if facts.next_observation is not None:
-        groups.append((facts.next_observation, tuple(f"next {name}" for name in log.observation_names)))
+        groups.append((facts.next_observation, log.next_observation_names))
     return groups
 
 
 def _unreal(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    told = {problem.column for problem in log.problems}  # NaN stands in for what could not be read
     for span, names in _groups(log, facts):
         for d in np.flatnonzero(span.unreal):
+            if names[d] in told or names[d].rpartition("[")[0] in told:
+                continue
             count = int(span.unreal[d])
             yield (
                 "error",
@@ -118,7 +135,7 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
             log.action_names[widest],
             facts.outside.first,
             f"{facts.outside.count:,} rows have actions outside [-1, 1]; here {span.low[widest]:.4g} to {span.high[widest]:.4g}",
-            "import with --scale-actions: each action is mapped to [-1, 1] and the policy's are mapped back",
+            "import with --scale-actions, or with --action-low and --action-high: actions are mapped to [-1, 1], the policy's back",
         )
     elif largest.max() < TINY_ACTIONS and not span.constant.all():
         yield (
@@ -138,6 +155,14 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
         )
 
 
+def _bounded(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    if facts.outside.count:
+        problem = f"{facts.outside.count:,} rows have actions outside the bounds given"
+        for d, name in enumerate(log.action_names):
+            problem += f"; '{name}' goes from {facts.action.low[d]:.4g} to {facts.action.high[d]:.4g}" if d < 5 else ""
+        yield "error", None, facts.outside.first, problem, "give bounds that hold every action with --action-low and --action-high"
+
+
 def _constant(log: Log, facts: Facts) -> Iterator[_Judgement]:
     for span, names, role in ((facts.observation, log.observation_names, "observation"), (facts.action, log.action_names, "action")):
         for d in np.flatnonzero(span.constant & (span.unreal < span.rows)):
@@ -147,12 +172,12 @@ def _constant(log: Log, facts: Facts) -> Iterator[_Judgement]:
             yield "warning", names[d], None, f"is always {span.low[d]:.6g}", advice
     if facts.reward.constant[0] and facts.reward.unreal[0] < facts.reward.rows:
         advice = "nothing tells good from bad; check the reward's column, or take more data"
-        yield "warning", "reward", None, f"is always {facts.reward.low[0]:.6g}", advice
+        yield "warning", log.reward_name, None, f"is always {facts.reward.low[0]:.6g}", advice
 
 
 def _twin_columns(log: Log, facts: Facts) -> Iterator[_Judgement]:
     first: dict[int, str] = {}
-    spans = ((facts.observation, log.observation_names), (facts.action, log.action_names), (facts.reward, ("reward",)))
+    spans = ((facts.observation, log.observation_names), (facts.action, log.action_names), (facts.reward, (log.reward_name,)))
     for span, names in spans:
         for d in np.flatnonzero(~span.constant):
             twin = first.setdefault(span.digest[d], names[d])

@@ -10,10 +10,12 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcount.data import transitions
+
 DELIMITERS = ",;\t|"
 TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "": np.nan, "na": np.nan, "null": np.nan, "none": np.nan}
 
-Refuse = Callable[[str, str, int], ValueError]  # column, value, row -> the error to raise
+Refuse = Callable[[str, str, int], None]  # told of a column, a value that is no number, and its row
 
 
 def csv_names(path: Path) -> list[str]:
@@ -22,25 +24,49 @@ def csv_names(path: Path) -> list[str]:
         return _header(path, file)[0]
 
 
-def read_csv_columns(path: Path, names: list[str], text_is_fine: tuple[str, ...], refuse: Refuse) -> dict[str, NDArray[Any]]:
-    """Columns of numbers by name (those of `text_is_fine` as text where they are not numbers); an empty cell is NaN."""
+def csv_pieces(path: Path, names: list[str], text_is_fine: tuple[str, ...], refuse: Refuse) -> Iterator[dict[str, NDArray[Any]]]:
+    """Columns of numbers by name, some rows at a time (those of `text_is_fine` as text where they are not numbers); empty is NaN."""
     with _open(path) as file:
         header, delimiter = _header(path, file)
-        start = file.tell()
-        first = next((line for line in csv.reader(file, delimiter=delimiter) if line), [])
-        if not first:
-            return {name: np.empty(0) for name in names}
-        # NumPy parses what starts as numbers; words (true, false, an episode's name) are read one by one
-        plain = [name for name in names if _is_number(value := first[header.index(name)]) or not value] if len(first) == len(header) else []
-        table = _parse(file, start, delimiter, [header.index(name) for name in plain]) if plain else None
-        if table is None:
-            plain = []
-        wordy = [name for name in names if name not in plain]
-        file.seek(start)
-        cells = _cells(path, file, delimiter, [header.index(name) for name in wordy], len(header)) if wordy else []
+        start = 0
+        while lines := _some_lines(file):
+            columns = _columns(path, lines, header, delimiter, names, text_is_fine, start, refuse)
+            if columns:
+                yield columns
+                start += len(columns[names[0]])
+
+
+def _some_lines(file: TextIO) -> list[str]:
+    """The next few megabytes of whole lines; a quoted cell may go over several."""
+    lines = file.readlines(transitions.CHUNK_BYTES // 4)
+    while sum(line.count('"') for line in lines) % 2 and (more := file.readline()):
+        lines.append(more)
+    return lines
+
+
+def _columns(
+    path: Path,
+    lines: list[str],
+    header: list[str],
+    delimiter: str,
+    names: list[str],
+    text_is_fine: tuple[str, ...],
+    start: int,
+    refuse: Refuse,
+) -> dict[str, NDArray[Any]]:
+    first = next((line for line in csv.reader(lines, delimiter=delimiter) if line), [])
+    if not first:
+        return {}
+    # NumPy parses what starts as numbers; words (true, false, an episode's name) are read one by one
+    plain = [name for name in names if _is_number(value := first[header.index(name)]) or not value] if len(first) == len(header) else []
+    table = _parse(lines, delimiter, [header.index(name) for name in plain]) if plain else None
+    if table is None:
+        plain = []
+    wordy = [name for name in names if name not in plain]
+    cells = _cells(path, lines, delimiter, [header.index(name) for name in wordy], len(header), start) if wordy else []
     columns = {name: table[:, i] for i, name in enumerate(plain)} if table is not None else {}
     values = zip(wordy, zip(*cells, strict=True), strict=True)
-    return columns | {name: _column(name, column, name in text_is_fine, refuse) for name, column in values}
+    return columns | {name: _column(name, column, name in text_is_fine, start, refuse) for name, column in values}
 
 
 @contextmanager
@@ -70,49 +96,50 @@ def _header(path: Path, file: TextIO) -> tuple[list[str], str]:
     return names, delimiter
 
 
-def _parse(file: TextIO, start: int, delimiter: str, wanted: list[int]) -> NDArray[np.float64] | None:
+def _parse(lines: list[str], delimiter: str, wanted: list[int]) -> NDArray[np.float64] | None:
     """The wanted columns at once where every value is a number or empty; None where one is not."""
-    for lines in (file, _filled(file, delimiter)):
-        file.seek(start)
+    for attempt in (lines, _filled(lines, delimiter)):
         try:
-            return np.loadtxt(lines, delimiter=delimiter, usecols=wanted, ndmin=2, quotechar='"', comments=None)
+            return np.loadtxt(attempt, delimiter=delimiter, usecols=wanted, ndmin=2, quotechar='"', comments=None)
         except (ValueError, IndexError):
             continue
     return None
 
 
-def _filled(file: Iterable[str], delimiter: str) -> Iterator[str]:
+def _filled(lines: Iterable[str], delimiter: str) -> Iterator[str]:
     """Lines with 'nan' in their empty cells, for NumPy's parser knows no empty number."""
     mark = re.escape(delimiter)
     empty = re.compile(rf"(?:(?<=^)|(?<={mark}))[ ]*(?={mark}|\r?\n|$)")
-    return (empty.sub("nan", line) if line.strip() else line for line in file)
+    return (empty.sub("nan", line) if line.strip() else line for line in lines)
 
 
-def _cells(path: Path, file: TextIO, delimiter: str, wanted: list[int], width: int) -> list[tuple[str, ...]]:
-    cells = []
-    for number, line in enumerate(csv.reader(file, delimiter=delimiter)):
-        if not line:
-            continue
+def _cells(path: Path, lines: list[str], delimiter: str, wanted: list[int], width: int, start: int) -> list[tuple[str, ...]]:
+    cells: list[tuple[str, ...]] = []
+    for line in filter(None, csv.reader(lines, delimiter=delimiter)):
         if len(line) != width:
-            raise ValueError(f"{path}: row {number} has {len(line)} values, the header has {width} names; repair that line")
+            row = start + len(cells)
+            raise ValueError(f"{path}: row {row} has {len(line)} values, the header has {width} names; repair that line")
         cells.append(tuple(line[i] for i in wanted))
     return cells
 
 
-def _column(name: str, values: tuple[str, ...], text_is_fine: bool, refuse: Refuse) -> NDArray[Any]:
+def _column(name: str, values: tuple[str, ...], text_is_fine: bool, start: int, refuse: Refuse) -> NDArray[Any]:
     numbers = np.empty(len(values))
     for row, value in enumerate(values):
         try:
             numbers[row] = float(value)
         except ValueError:
             word = value.strip().lower()
-            if word in TRUTH:
-                numbers[row] = TRUTH[word]
-            elif text_is_fine:
-                return np.array(values)
-            else:
-                raise refuse(name, value, row) from None
+            numbers[row] = TRUTH.get(word, np.nan)
+            if word not in TRUTH and text_is_fine:
+                return np.array([_number_or_text(value) for value in values], dtype=object)
+            if word not in TRUTH:
+                refuse(name, value, start + row)
     return numbers
+
+
+def _number_or_text(value: str) -> float | str:
+    return float(value) if _is_number(value) else value
 
 
 def _is_number(text: str) -> bool:

@@ -1,7 +1,9 @@
 """D4RL's HDF5 layout: written whole or not at all, read with its traps handled and its damages named."""
 
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +11,13 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.log import Log, flags, matrix, numbers, rewards, to_transitions
-from gridcount.data.transitions import Transitions
+from gridcount.data.cut import to_transitions
+from gridcount.data.log import Log, Problems, flags, join, matrix, refuse_no_matrix, refuse_no_vector, refuse_text, rewards
+from gridcount.data.transitions import Transitions, chunks
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
 OPTIONAL = ("timeouts", "next_observations")
+MATRICES = ("observations", "actions", "next_observations")  # the rest hold one value per row
 MOST_COMPRESSED = 2000  # times; what HDF5 files are compressed with cannot reach it
 
 
@@ -35,27 +39,37 @@ def write_hdf5(path: str | Path, columns: Mapping[str, NDArray[Any]], attributes
 
 
 def read_hdf5(path: str | Path, name: str | None = None) -> Transitions:
-    """The transitions of a D4RL file; see `to_transitions` for where episodes end and which rows are kept."""
-    return to_transitions(read_hdf5_log(path), name)
+    """The transitions of a D4RL file; see `cut` for where episodes end and which rows are kept."""
+    return to_transitions(join(str(path), hdf5_pieces(path)), name)
 
 
-def read_hdf5_log(path: str | Path) -> Log:
-    """The columns of a D4RL file, its (rows, 1) rewards, float flags and doubles made uniform, its values not yet judged."""
+def hdf5_pieces(path: str | Path) -> Iterator[Log]:
+    """The log in a D4RL file, its (rows, 1) rewards, float flags and doubles made uniform, its values not yet judged."""
     path, source = Path(path), str(path)
-    columns = _read_columns(path)
-    observation = matrix(source, "observations", columns["observations"])
-    return Log(
-        source=source,
-        observation=observation,
-        action=matrix(source, "actions", columns["actions"]),
-        reward=rewards(source, "rewards", columns["rewards"]),
-        terminated=flags(source, "terminals", columns["terminals"]),
-        truncated=flags(source, "timeouts", columns["timeouts"]) if "timeouts" in columns else np.zeros(len(observation), dtype=bool),
-        next_observation=matrix(source, "next_observations", columns["next_observations"]) if "next_observations" in columns else None,
-    )
+    problems: Problems = {}
+    with _columns(path) as columns:
+        for key in columns:
+            (refuse_no_matrix if key in MATRICES else refuse_no_vector)(source, key, columns[key].shape)
+        for rows in chunks(len(columns["observations"]), row_bytes(columns.values())):
+            read = {key: np.asarray(column[rows]) for key, column in columns.items()}
+            yield Log(
+                source=source,
+                observation=matrix(source, "observations", read["observations"]),
+                action=matrix(source, "actions", read["actions"]),
+                reward=rewards(source, "rewards", read["rewards"]),
+                terminated=flags(source, "terminals", read["terminals"], rows.start, problems),
+                truncated=flags(source, "timeouts", read.get("timeouts", np.zeros(len(read["rewards"]), bool)), rows.start, problems),
+                next_observation=matrix(source, "next_observations", read["next_observations"]) if "next_observations" in read else None,
+                problems=tuple(problems.values()),
+            )
 
 
-def read_dataset(source: str, key: str, dataset: h5py.Dataset, rows: int, whose: str = "'observations'") -> NDArray[Any]:
+def row_bytes(columns: Iterable[h5py.Dataset]) -> int:
+    """Bytes that a row of all these columns takes, as stored."""
+    return sum(column.dtype.itemsize * math.prod(column.shape[1:]) for column in columns)
+
+
+def checked(source: str, key: str, dataset: h5py.Dataset, rows: int, whose: str = "'observations'") -> h5py.Dataset:
     """A column of as many rows as another has; one whose recorded shape is damaged is refused before HDF5 spends hours on filling it."""
     if not dataset.shape:
         raise ValueError(f"{source}: '{key}' is a single value; expected one per row, so get the file again")
@@ -63,11 +77,13 @@ def read_dataset(source: str, key: str, dataset: h5py.Dataset, rows: int, whose:
         raise ValueError(f"{source}: '{key}' has {len(dataset)} rows, {whose} has {rows}; the file is inconsistent, get it again")
     if dataset.nbytes > MOST_COMPRESSED * Path(dataset.file.filename).stat().st_size:
         raise ValueError(f"{source}: '{key}' claims shape {dataset.shape}, more than the file can hold; it is damaged, get it again")
-    return np.asarray(numbers(source, key, dataset)[()])
+    refuse_text(source, key, dataset.dtype)
+    return dataset
 
 
-def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
-    """The columns a learner needs, as stored, or an error in the reader's words."""
+@contextmanager
+def _columns(path: Path) -> Iterator[dict[str, h5py.Dataset]]:
+    """The columns a learner needs, ready to be read, or an error in the reader's words."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file; check the path")
     if not h5py.is_hdf5(path):
@@ -83,6 +99,6 @@ def _read_columns(path: Path) -> dict[str, NDArray[Any]]:
                     f"{path}: key '{missing[0]}' is missing; it has {sorted(map(str, file))}. D4RL's layout needs {', '.join(REQUIRED)}"
                 )
             rows = len(file["observations"]) if file["observations"].shape else 0
-            return {key: read_dataset(str(path), key, file[key], rows) for key in present}
+            yield {key: checked(str(path), key, file[key], rows) for key in present}
     except (OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:
         raise ValueError(f"{path}: truncated or damaged HDF5 ({error}); get the file again") from error

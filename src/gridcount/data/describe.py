@@ -147,7 +147,7 @@ def _dimensions(names: tuple[str, ...], column: NDArray[np.float32]) -> list[Dim
     low, high = column.min(axis=0), column.max(axis=0)
     mean = column.mean(axis=0, dtype=np.float64)
     square = np.zeros(dims)
-    for rows in chunks(len(column)):
+    for rows in chunks(len(column), 4 * dims):
         square += np.square(column[rows] - mean).sum(axis=0)
     deviation = np.sqrt(square / len(column))
     return [Dimension(names[d], float(low[d]), float(mean[d]), float(high[d]), float(deviation[d])) for d in range(dims)]

@@ -1,5 +1,9 @@
 """One way in: a dataset's name, an imported name, a file or a Minari folder becomes checked Transitions."""
 
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
 
@@ -9,11 +13,12 @@ from gridcount.data import local, maze2d
 from gridcount.data.cache import alone, cache_directory
 from gridcount.data.catalogue import MAZE_NAMES, NAMES, unknown
 from gridcount.data.columns import Columns
-from gridcount.data.d4rl import read_hdf5_log
+from gridcount.data.cut import Bounds, Cut, cut, to_transitions
+from gridcount.data.d4rl import hdf5_pieces
 from gridcount.data.download import fetch, published
-from gridcount.data.log import Log, log_of, to_transitions
-from gridcount.data.minari import PREFIX, find_minari, is_minari, read_minari_log
-from gridcount.data.tables import SUFFIXES, read_table_log
+from gridcount.data.log import Collected, Log, join, log_of, spooled
+from gridcount.data.minari import PREFIX, find_minari, is_minari, minari_environment, minari_folder, minari_pieces
+from gridcount.data.tables import SUFFIXES, table_pieces
 from gridcount.data.transitions import Transitions
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
@@ -25,53 +30,104 @@ def load(
     columns: Columns | None = None,
     *,
     source: Source = "auto",
-    memory_map: bool = False,
+    memory_map: bool | None = False,
     scale_actions: bool = False,
+    action_bounds: Bounds | None = None,
     console: Console | None = None,
     progress: maze2d.Progress | None = None,
 ) -> Transitions:
     """The transitions of a D4RL or imported name, a file (.hdf5, .h5, .npz, .parquet, .csv) or a Minari folder or id.
 
     `columns` says which columns of a table are what. `source` chooses, for Maze2D names, between D4RL's file and one generated here:
-    "auto" takes D4RL's where it was downloaded before and generates otherwise. `memory_map` leaves the columns on disk; a named
-    dataset is unpacked once for it, a file must be imported first. Nothing is downloaded without saying so on `console`;
-    `progress` follows the generation of a maze.
+    "auto" takes D4RL's where it was downloaded before and generates otherwise. `memory_map` leaves the columns on disk (None: where
+    they would fill more than half of the memory); a named dataset is unpacked once for it, a file must be imported first.
+    `scale_actions` and `action_bounds` bring actions to [-1, 1], as `cut` says. Nothing is downloaded without saying so on
+    `console`; `progress` follows the generation of a maze.
     """
     folder = _local_folder(str(name))
     if folder is not None:
         _refuse_source(str(name), source)
-        return local.read_local(folder, memory_map=memory_map)
-    log_path = _locate(str(name), source, console, progress)
-    if not memory_map:
-        log = _read(log_path, columns)
-        return to_transitions(log, _title(str(name), log_path), scale_actions)
+        _refuse_bounds(str(name), action_bounds)
+        return local.read_local(folder, memory_map=_is_large(folder) if memory_map is None else memory_map)
+    path = _locate(str(name), source, console, progress)
+    large = memory_map is None and _is_large(_on_disk(path))
+    if not memory_map and not (large and str(name) in NAMES):
+        if large:
+            raise ValueError(
+                f"{name}: takes {_bytes(_on_disk(path)) / 2**30:.1f} GiB, more than half of this machine's memory; import it first, which"
+                f" leaves it on disk: gridcount data import {name} --name NAME (with the same flags for columns), then use NAME"
+            )
+        return to_transitions(join(path, _pieces(path, columns)), _title(str(name), path), scale_actions, action_bounds)
     if str(name) not in NAMES:
         raise ValueError(f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import {name} --name NAME")
-    return _unpacked(str(name), Path(log_path))
+    _refuse_bounds(str(name), action_bounds)
+    return _unpacked(str(name), Path(path))
 
 
 def read_log(name: str | Path, columns: Columns | None = None, *, source: Source = "auto", console: Console | None = None) -> Log:
-    """The raw log behind a name or a path, its values not yet judged: what `check` looks at."""
+    """The raw log behind a name or a path in memory, its values not yet judged."""
+    with open_log(name, columns, source=source, console=console, on_disk=False) as log:
+        return log
+
+
+def open_log(
+    name: str | Path,
+    columns: Columns | None = None,
+    *,
+    source: Source = "auto",
+    console: Console | None = None,
+    on_disk: bool | None = None,
+) -> AbstractContextManager[Log]:
+    """The raw log behind a name or a path while it is looked at; on disk by default where it would fill more than half of the memory."""
     folder = _local_folder(str(name))
     if folder is not None:
-        return log_of(local.read_local(folder))
-    return _read(_locate(str(name), source, console), columns)
+        return nullcontext(log_of(local.read_local(folder, memory_map=_is_large(folder) if on_disk is None else on_disk)))
+    path = _locate(str(name), source, console)
+    if _is_large(_on_disk(path)) if on_disk is None else on_disk:
+        return spooled(path, _pieces(path, columns), cache_directory() / "spool")
+    return nullcontext(join(path, _pieces(path, columns)))
 
 
 def import_log(
-    path: str | Path, name: str, columns: Columns | None = None, *, scale_actions: bool = False, replace: bool = False
+    path: str | Path,
+    name: str,
+    columns: Columns | None = None,
+    *,
+    scale_actions: bool = False,
+    action_bounds: Bounds | None = None,
+    replace: bool = False,
 ) -> Transitions:
-    """Store a log once in the local layout; afterwards `load(name)` finds it."""
+    """Store a log once in the local layout, never holding it whole; afterwards `load(name)` finds it. Returns it memory-mapped."""
     free_name(name, replace)
-    return store(read_log(path, columns), name, scale_actions=scale_actions, replace=replace)
+    with open_log(path, columns, on_disk=True) as log:
+        store(log, name, scale_actions=scale_actions, action_bounds=action_bounds, replace=replace)
+    return load(name, memory_map=True)
 
 
-def store(log: Log, name: str, *, scale_actions: bool = False, replace: bool = False) -> Transitions:
-    """Store a log that was already read."""
+def store(log: Log, name: str, *, scale_actions: bool = False, action_bounds: Bounds | None = None, replace: bool = False) -> Cut:
+    """Store a log that is already open; returns what was kept of it."""
     target = free_name(name, replace)
-    data = to_transitions(log, name, scale_actions)
-    local.write_local(target, data, {"source": log.source}, replace)
+    data = cut(log, name, scale_actions, action_bounds)
+    facts: dict[str, Any] = {"source": log.source}
+    if log.environment is not None:
+        facts["environment"] = log.environment._asdict()
+    local.write_local(target, data, facts, replace)
     return data
+
+
+def recorded_environment(name: str) -> Collected | None:
+    """The environment that a Minari dataset says it was collected in, imported or not; None for everything else."""
+    folder = _local_folder(name)
+    if folder is not None:
+        facts = local.read_meta(folder).get("environment")
+        return None if facts is None else Collected(facts["id"], tuple(facts["options"]))
+    path = Path(name)
+    if name in NAMES or path.is_file():
+        return None
+    if name.startswith(PREFIX) or (path.is_dir() and is_minari(path)):
+        return minari_environment(name)
+    found = find_minari(name) if name and not path.is_absolute() else None
+    return None if found is None else minari_environment(found)
 
 
 def free_name(name: str, replace: bool = False) -> Path:
@@ -86,12 +142,6 @@ def free_name(name: str, replace: bool = False) -> Path:
 def known_names() -> tuple[str, ...]:
     """Every name `load` understands: published and imported."""
     return NAMES + local.imported_names()
-
-
-def stored_bytes(name: str) -> int:
-    """How much memory an imported dataset would take; 0 for what is not in the local layout."""
-    folder = _local_folder(name)
-    return 0 if folder is None else sum(path.stat().st_size for path in folder.glob("*.npy"))
 
 
 def _local_folder(name: str) -> Path | None:
@@ -136,25 +186,44 @@ def _refuse_source(name: str, source: Source) -> None:
         raise ValueError(f"{name}: source '{source}' is a choice for published names only, and 'generated' for Maze2D")
 
 
-def _read(path: str, columns: Columns | None) -> Log:
+def _refuse_bounds(name: str, bounds: Bounds | None) -> None:
+    if bounds is not None:
+        raise ValueError(f"{name}: bounds of actions are for files; give them when importing: gridcount data import FILE --action-low ...")
+
+
+def _on_disk(path: str) -> Path:
+    return minari_folder(path) if path.startswith(PREFIX) or Path(path).is_dir() else Path(path)
+
+
+def _is_large(path: Path) -> bool:
+    """Whether a file or folder would fill more than half of the machine's memory."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
+    return _bytes(path) > memory / 2
+
+
+def _bytes(path: Path) -> int:
+    return path.stat().st_size if path.is_file() else sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+
+
+def _pieces(path: str, columns: Columns | None) -> Iterator[Log]:
     try:
-        return _read_format(path, columns)
+        yield from _format_pieces(path, columns)
     except (ValueError, IndexError, MemoryError) as error:  # what a library says of a damaged file seldom names the file
         if path in str(error):
             raise
         raise ValueError(f"{path}: truncated or damaged ({error}); get the file again") from error
 
 
-def _read_format(path: str, columns: Columns | None) -> Log:
+def _format_pieces(path: str, columns: Columns | None) -> Iterator[Log]:
     suffix = Path(path).suffix.lower()
     if not path.startswith(PREFIX) and Path(path).is_file() and suffix in SUFFIXES:
-        return read_table_log(path, columns)
+        return table_pieces(path, columns)
     if columns is not None and columns != Columns():
         raise ValueError(f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format names its own")
     if path.startswith(PREFIX) or Path(path).is_dir():
-        return read_minari_log(path)
+        return minari_pieces(path)
     if suffix in HDF5_SUFFIXES:
-        return read_hdf5_log(path)
+        return hdf5_pieces(path)
     known = ", ".join((*HDF5_SUFFIXES, *SUFFIXES))
     raise ValueError(f"{path}: files ending in '{suffix}' are not understood; there are {known}, and Minari folders")
 
@@ -174,5 +243,6 @@ def _unpacked(name: str, path: Path) -> Transitions:
         except ValueError:
             fresh = False
         if not fresh:
-            local.write_local(folder, to_transitions(read_hdf5_log(path), name), origin, replace=True)
+            with spooled(str(path), hdf5_pieces(path), folder.parent) as log:
+                local.write_local(folder, cut(log, name), origin, replace=True)
     return local.read_local(folder, name, memory_map=True)

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from gridcount.data.cache import cache_directory
 from gridcount.data.catalogue import NAMES
+from gridcount.data.cut import Cut
 from gridcount.data.transitions import Transitions
 
 FORMAT = 1  # of the folder; another is refused with the advice to import again
@@ -35,29 +37,16 @@ def check_name(name: str) -> None:
         raise ValueError(f"'{name}' cannot be a dataset's name; use letters, digits, '-' and '_', at most 100")
 
 
-def write_local(folder: Path, data: Transitions, facts: dict[str, Any] | None = None, replace: bool = False) -> None:
+def write_local(folder: Path, data: Cut, facts: dict[str, Any] | None = None, replace: bool = False) -> None:
     """Write a dataset; `folder` appears complete or not at all, and an older one stays until the new one is whole."""
     if folder.exists() and not replace:
         raise ValueError(f"{folder}: there is a dataset of this name already; choose another name or give --replace")
     folder.parent.mkdir(parents=True, exist_ok=True)
     partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
     old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-    meta = {
-        **(facts or {}),
-        "format": FORMAT,
-        "name": data.name,
-        "rows": len(data),
-        "columns": {column: {"dtype": str(getattr(data, column).dtype), "shape": getattr(data, column).shape} for column in COLUMNS},
-        "action_low": data.action_low.tolist(),
-        "action_high": data.action_high.tolist(),
-        "observation_names": data.observation_names,
-        "action_names": data.action_names,
-    }
     try:
         partial.mkdir()
-        for column in COLUMNS:
-            np.save(partial / f"{column}.npy", getattr(data, column), allow_pickle=False)
-        (partial / "meta.json").write_text(json.dumps(meta, indent=2))
+        _write(partial, data, facts or {})
         for file in partial.iterdir():  # the bytes reach the disk before the name does
             with file.open("rb") as written:
                 os.fsync(written.fileno())
@@ -69,6 +58,35 @@ def write_local(folder: Path, data: Transitions, facts: dict[str, Any] | None = 
             os.rename(old, folder)
         shutil.rmtree(old, ignore_errors=True)
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _write(folder: Path, data: Cut, facts: dict[str, Any]) -> None:
+    """One .npy per column, filled some rows at a time, and meta.json."""
+    log, rows = data.log, len(data)
+    dims = {"observation": log.observation.shape[1], "next_observation": log.observation.shape[1], "action": log.action.shape[1]}
+    shapes = {column: (rows, dims[column]) if column in dims else (rows,) for column in COLUMNS}
+    types = {column: np.dtype(np.bool_ if column in ("terminated", "episode_end") else np.float32) for column in COLUMNS}
+    with ExitStack() as stack:
+        files = {column: stack.enter_context((folder / f"{column}.npy").open("wb")) for column in COLUMNS}
+        for column, file in files.items():
+            header = {"descr": np.lib.format.dtype_to_descr(types[column]), "fortran_order": False, "shape": shapes[column]}
+            np.lib.format.write_array_header_1_0(file, header)
+        for piece in data.pieces():
+            for column, file in files.items():
+                file.write(np.ascontiguousarray(piece[column], types[column]).data)
+    low, high = data.units or (np.full(dims["action"], end, np.float32) for end in (-1, 1))
+    meta = {
+        **facts,
+        "format": FORMAT,
+        "name": data.name,
+        "rows": rows,
+        "columns": {column: {"dtype": str(types[column]), "shape": shapes[column]} for column in COLUMNS},
+        "action_low": low.tolist(),
+        "action_high": high.tolist(),
+        "observation_names": log.observation_names,
+        "action_names": log.action_names,
+    }
+    (folder / "meta.json").write_text(json.dumps(meta, indent=2))
 
 
 def read_meta(folder: Path) -> dict[str, Any]:

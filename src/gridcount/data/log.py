@@ -1,28 +1,68 @@
-"""A log as a file holds it: numbers under agreed names, not yet judged. Readers make it, `check` judges it, training takes or refuses."""
+"""A log as a file holds it: numbers under agreed names, not yet judged. Readers make it, `check` judges it, training takes or refuses.
 
-from dataclasses import dataclass
-from typing import Any
+Readers give a log in pieces, each a Log of some rows; `join` puts the pieces together in memory, `spooled` on disk.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.transitions import Bool, Float32, Transitions, name_dimensions, refuse_unreal, refuse_unscaled
+from gridcount.data.transitions import Bool, Float32, Transitions, name_dimensions
+
+NUMBERS = ("observation", "action", "reward", "next_observation")  # columns that may be left on disk
+FLAGS = ("terminated", "truncated")  # a byte per row each: always in memory
 
 
 class BadValue(ValueError):
     """A value that cannot be read as what its column is for, and where it stands."""
 
-    def __init__(self, message: str, column: str, row: int) -> None:
+    def __init__(self, message: str, column: str, row: int | None) -> None:
         super().__init__(message)
         self.column, self.row = column, row
 
 
+Problems = dict[str, BadValue]  # column -> its first bad value; readers note it and go on, so that a check sees the rest too
+
+
+class Collected(NamedTuple):
+    """The environment a log was collected in, as its file records it."""
+
+    id: str  # as Gymnasium calls it
+    options: tuple[str, ...]  # names of the options it was made with, which an id alone does not bring back
+
+
+class Stored:
+    """A column of numbers on disk: rows are read when asked for, and not kept."""
+
+    dtype = np.dtype(np.float32)
+
+    def __init__(self, file: IO[bytes], shape: tuple[int, ...]) -> None:
+        self.shape, self._file = shape, file
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: slice) -> Float32:
+        start, stop, _ = rows.indices(len(self))
+        values = np.empty((max(stop - start, 0), *self.shape[1:]), self.dtype)
+        self._file.seek(start * values.itemsize * int(np.prod(self.shape[1:])))
+        if values.size:
+            self._file.readinto(values.data.cast("B"))  # type: ignore[attr-defined]
+        return values
+
+
 @dataclass(frozen=True)
 class Log:
-    """Columns of one log, rows in time order, episodes one after the other; values may still be anything."""
+    """Columns of one log or of a piece of it, rows in time order, episodes one after the other; values may still be anything."""
 
     source: str  # the file or folder, for messages
-    observation: Float32  # [rows, observation_dim]
+    observation: Float32  # [rows, observation_dim]; as the other numbers, an array or a Stored column
     action: Float32  # [rows, action_dim] in the log's own units
     reward: Float32  # [rows]
     terminated: Bool  # [rows] the episode truly ended here
@@ -30,15 +70,19 @@ class Log:
     next_observation: Float32 | None = None  # [rows, observation_dim], where the file has it
     observation_names: tuple[str, ...] = ()  # what the file calls each dimension
     action_names: tuple[str, ...] = ()
+    next_observation_names: tuple[str, ...] = ()
+    reward_name: str = "reward"
     action_low: Float32 | None = None  # [action_dim] bounds the file declares
     action_high: Float32 | None = None
+    environment: Collected | None = None  # where the file says it was collected
     notes: tuple[str, ...] = ()  # what the reader decided and a person should know
+    problems: tuple[BadValue, ...] = ()  # values that could not be read, up to and including these rows; NaN stands in for them
 
     def __post_init__(self) -> None:
         """Columns must agree in length, and dimensions have names."""
         rows = len(self.observation)
         if rows == 0:
-            raise ValueError(f"{self.source}: 'observations' is empty; the file holds no transition. Generate or download it again")
+            raise _empty(self.source)
         for column in ("action", "reward", "terminated", "truncated", "next_observation"):
             array = getattr(self, column)
             if array is not None and len(array) != rows:
@@ -51,6 +95,8 @@ class Log:
                 " name the same columns for both"
             )
         name_dimensions(self)
+        if len(self.next_observation_names) != len(self.observation_names):
+            object.__setattr__(self, "next_observation_names", tuple(f"next {name}" for name in self.observation_names))
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -61,6 +107,74 @@ class Log:
         end: Bool = self.terminated | self.truncated
         end[-1] = True
         return end
+
+
+def join(source: str, pieces: Iterable[Log]) -> Log:
+    """One log of its pieces, in memory."""
+    return _gather(source, pieces, _InMemory)
+
+
+@contextmanager
+def spooled(source: str, pieces: Iterable[Log], folder: Path) -> Iterator[Log]:
+    """One log of its pieces with its numbers in nameless files below a folder, which vanish with the process if not before."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as files:
+        yield _gather(source, pieces, lambda: _OnDisk(files.enter_context(tempfile.TemporaryFile(dir=folder))))
+
+
+def _gather(source: str, pieces: Iterable[Log], sink: Callable[[], "_InMemory | _OnDisk"]) -> Log:
+    sinks: dict[str, _InMemory | _OnDisk] = {}
+    last = None
+    for last in pieces:
+        for column in (*NUMBERS, *FLAGS):
+            rows = getattr(last, column)
+            if rows is not None:
+                if column not in sinks:
+                    sinks[column] = _InMemory() if column in FLAGS else sink()
+                sinks[column].add(rows)
+    if last is None:
+        raise _empty(source)
+    return replace(last, **{column: sink.column() for column, sink in sinks.items()})
+
+
+class _InMemory:
+    """An array that grows in place: pieces joined by np.concatenate would be in memory twice."""
+
+    def __init__(self) -> None:
+        self._array: NDArray[Any] | None = None
+
+    def add(self, rows: NDArray[Any]) -> None:
+        if self._array is None:
+            self._array = np.array(rows, order="C")
+            return
+        if self._array.shape[1:] != rows.shape[1:]:
+            raise ValueError(f"rows of shape {rows.shape[1:]} after rows of shape {self._array.shape[1:]}")
+        filled = len(self._array)
+        self._array.resize((filled + len(rows), *rows.shape[1:]), refcheck=False)
+        self._array[filled:] = rows
+
+    def column(self) -> Any:
+        return self._array
+
+
+class _OnDisk:
+    """A file that grows."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file, self._rows, self._dims = file, 0, tuple[int, ...]()
+
+    def add(self, rows: NDArray[Any]) -> None:
+        if self._rows and self._dims != rows.shape[1:]:
+            raise ValueError(f"rows of shape {rows.shape[1:]} after rows of shape {self._dims}")
+        self._file.write(np.ascontiguousarray(rows, np.float32).data)
+        self._rows, self._dims = self._rows + len(rows), rows.shape[1:]
+
+    def column(self) -> Any:
+        return Stored(self._file, (self._rows, *self._dims))
+
+
+def _empty(source: str) -> ValueError:
+    return ValueError(f"{source}: 'observations' is empty; the file holds no transition. Generate or download it again")
 
 
 def log_of(data: Transitions) -> Log:
@@ -79,97 +193,46 @@ def log_of(data: Transitions) -> Log:
     )
 
 
-def to_transitions(log: Log, name: str | None = None, scale_actions: bool = False) -> Transitions:
-    """The transitions of a log.
-
-    An episode ends at a terminal, or without one where it was truncated; where both are set the terminal wins. Where the log has
-    no next observations, a row's successor is the next row of its episode, so the last row of an episode that was cut off has none
-    and is dropped. `scale_actions` maps each action dimension linearly to [-1, 1], from the bounds the file declares or else from
-    the range of the data, and keeps both ends so that `Transitions.in_units` can undo it.
-    """
-    for column in ("observation", "action", "reward", "next_observation"):
-        if getattr(log, column) is not None:
-            refuse_unreal(log.source, column, getattr(log, column))
-    action, low, high = log.action, None, None
-    if scale_actions:
-        action, low, high = _scaled(log)
-    refuse_unscaled(log.source, action)
-
-    observation, terminated, end = log.observation, log.terminated, log.end
-    if log.next_observation is not None:
-        next_observation, keep = log.next_observation, np.ones(len(log), dtype=bool)
-    else:
-        # A terminal row stays: its reward and its end are facts to learn from. Nothing is bootstrapped from its successor, which the
-        # file does not hold, so its own observation stands in: pairing it with the row below, as D4RL's own loader does, would let
-        # counting and coverage see a jump into another episode's first state.
-        next_observation = np.empty_like(observation)
-        next_observation[:-1] = observation[1:]
-        next_observation[end] = observation[end]
-        keep = ~end | terminated
-        end = terminated | np.roll(~keep, -1)  # the row before a dropped one is now its episode's last
-    if not keep.any():
-        raise ValueError(f"{log.source}: no transition remains, for every episode is one row long and 'next_observations' is missing")
-    kept = slice(None) if keep.all() else keep  # a slice copies nothing
-    return Transitions(
-        observation=observation[kept],
-        action=action[kept],
-        reward=log.reward[kept],
-        next_observation=next_observation[kept],
-        terminated=terminated[kept],
-        episode_end=end[kept],
-        name=log.source if name is None else name,
-        observation_names=log.observation_names,
-        action_names=log.action_names,
-        **({} if low is None or high is None else {"action_low": low, "action_high": high}),
-    )
+def refuse_text(source: str, key: str, dtype: np.dtype[Any]) -> None:
+    """Raise where a column's type is not one of numbers or booleans."""
+    if dtype.kind not in "biuf":
+        raise BadValue(f"{source}: '{key}' has dtype {dtype}; it must hold numbers or booleans, so convert it first", key, None)
 
 
-def _scaled(log: Log) -> tuple[Float32, Float32, Float32]:
-    low = log.action.min(axis=0) if log.action_low is None else log.action_low
-    high = log.action.max(axis=0) if log.action_high is None else log.action_high
-    if not (np.isfinite(low).all() and np.isfinite(high).all()):
-        low, high = log.action.min(axis=0), log.action.max(axis=0)  # declared without bounds
-    width = np.where(high > low, high - low, np.float32(1))  # an action that never varies becomes 0
-    scaled = 2 * (log.action - (low + high) / 2) / width
-    return scaled.astype(np.float32), low.astype(np.float32), high.astype(np.float32)
+def refuse_no_matrix(source: str, key: str, shape: tuple[int, ...]) -> None:
+    """Raise where a column's shape is not that of vectors."""
+    if len(shape) != 2 or not shape[1]:
+        raise ValueError(f"{source}: '{key}' has shape {shape}; expected (rows, dimensions), so reshape it first")
 
 
-def numbers(source: str, key: str, column: NDArray[Any]) -> NDArray[Any]:
-    """The column where it holds numbers or booleans, or an error that says what it holds instead."""
-    if column.dtype.kind not in "biuf":
-        raise ValueError(f"{source}: '{key}' has dtype {column.dtype}; it must hold numbers or booleans, so convert it first")
-    return column
+def refuse_no_vector(source: str, key: str, shape: tuple[int, ...]) -> None:
+    """Raise where a column's shape is not that of single values."""
+    if len(shape) != 1 and (len(shape) != 2 or shape[1] != 1):
+        raise ValueError(f"{source}: '{key}' has shape {shape}; expected (rows,) or (rows, 1), so reshape it first")
 
 
 def matrix(source: str, key: str, column: NDArray[Any]) -> Float32:
     """A column of vectors, in single precision."""
-    if column.ndim != 2 or not column.shape[1]:
-        raise ValueError(f"{source}: '{key}' has shape {column.shape}; expected (rows, dimensions), so reshape it first")
+    refuse_no_matrix(source, key, column.shape)
     with np.errstate(over="ignore"):  # a number beyond single precision becomes inf, which is reported with its row
         return column.astype(np.float32, copy=False)
 
 
-def vector(source: str, key: str, column: NDArray[Any]) -> NDArray[Any]:
-    """A column of single values; replay sets keep rewards as (rows, 1)."""
-    if column.ndim == 2 and column.shape[1] == 1:
-        return column[:, 0]
-    if column.ndim != 1:
-        raise ValueError(f"{source}: '{key}' has shape {column.shape}; expected (rows,) or (rows, 1), so reshape it first")
-    return column
-
-
 def rewards(source: str, key: str, column: NDArray[Any]) -> Float32:
-    """A column of rewards, in single precision."""
+    """A column of rewards, in single precision; replay sets keep them as (rows, 1)."""
+    refuse_no_vector(source, key, column.shape)
     with np.errstate(over="ignore"):
-        return vector(source, key, column).astype(np.float32, copy=False)
+        return column.reshape(len(column)).astype(np.float32, copy=False)
 
 
-def flags(source: str, key: str, column: NDArray[Any]) -> Bool:
-    """A column of zeros and ones, whatever type they have."""
-    column = vector(source, key, column)
+def flags(source: str, key: str, column: NDArray[Any], start: int, problems: Problems) -> Bool:
+    """A column of zeros and ones, whatever type they have; the first that is neither is noted. `start` is the piece's first row."""
+    refuse_no_vector(source, key, column.shape)
+    column = column.reshape(len(column))
     as_flags: Bool = column.astype(bool)
     odd = np.flatnonzero(column != as_flags)
     if len(odd):
-        message = f"{source}: '{key}' holds {column[odd[0]]} at row {odd[0]}; a flag must be 0 or 1, so repair that row"
-        raise BadValue(message, key, int(odd[0]))
+        row = start + int(odd[0])
+        message = f"{source}: '{key}' holds {column[odd[0]]} at row {row}; a flag must be 0 or 1, so repair that row"
+        problems.setdefault(key, BadValue(message, key, row))
     return as_flags

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,18 +11,26 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.d4rl import read_dataset
-from gridcount.data.log import Log, flags, matrix, rewards
+from gridcount.data.d4rl import checked, row_bytes
+from gridcount.data.log import Collected, Log, Problems, flags, matrix, rewards
+from gridcount.data.transitions import chunks
 
 PREFIX = "minari:"
+LOOKS = {"render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config"}  # options that do not change a task
 
 
-class _Episode(NamedTuple):
-    observations: NDArray[Any]  # [steps + 1, dims]: Minari keeps the last state too
+class _Steps(NamedTuple):
+    """Steps of one episode, one after the other."""
+
+    last: bool  # these are the episode's last
+    observations: NDArray[Any]  # [steps + 1, dims]: Minari keeps the state after a step too
     actions: NDArray[Any]
     rewards: NDArray[Any]
     terminations: NDArray[Any]
     truncations: NDArray[Any]
+
+
+COLUMNS = _Steps._fields[1:]
 
 
 def minari_root() -> Path:
@@ -41,8 +50,8 @@ def is_minari(folder: Path) -> bool:
     return (data / "main_data.hdf5").is_file() or ((data / "metadata.json").is_file() and any(data.glob("*/*.arrow")))
 
 
-def read_minari_log(dataset: str | Path) -> Log:
-    """The log in a Minari folder, or of an id such as `minari:D4RL/pen/human-v2` that was downloaded with Minari's own command."""
+def minari_folder(dataset: str | Path) -> Path:
+    """Where a dataset's data lies: a Minari folder, or an id such as `minari:D4RL/pen/human-v2` that Minari's own command downloaded."""
     text = str(dataset)
     if text.startswith(PREFIX):
         dataset_id = text.removeprefix(PREFIX)
@@ -56,70 +65,72 @@ def read_minari_log(dataset: str | Path) -> Log:
     folder = _data_folder(Path(dataset))
     if not is_minari(folder):
         raise FileNotFoundError(f"{folder}: not a Minari dataset; expected main_data.hdf5, or metadata.json and Arrow files, in it")
+    return folder
+
+
+def minari_pieces(dataset: str | Path) -> Iterator[Log]:
+    """The log in a Minari folder, episode by episode, long ones some steps at a time."""
+    folder = minari_folder(dataset)
+    source = str(folder)
     metadata = _metadata(folder)
     key, notes = _observation_key(folder, _space(metadata, "observation_space"))
     action_space = _space(metadata, "action_space")
     if action_space.get("type", "Box") != "Box":
         raise ValueError(f"{folder}: actions are of type {action_space['type']}; only a Box of continuous actions can be learnt from")
+    low, high = (np.asarray(action_space[end], np.float32).reshape(-1) if end in action_space else None for end in ("low", "high"))
     hdf5 = folder / "main_data.hdf5"
-    episodes = list(_hdf5_episodes(hdf5, key) if hdf5.is_file() else _arrow_episodes(folder, key))
-    if not episodes:
+    problems: Problems = {}
+    start, dims = 0, None
+    for steps in _hdf5_steps(hdf5, key) if hdf5.is_file() else _arrow_steps(folder, key):
+        found = steps.observations.shape[1:], steps.actions.shape[1:]
+        if dims is not None and found != dims:
+            raise ValueError(f"{source}: episodes differ in the dimensions of their observations or actions; get the dataset again")
+        truncated = flags(source, "truncations", steps.truncations, start, problems)
+        truncated[-1] |= steps.last
+        yield Log(
+            source=source,
+            observation=matrix(source, "observations", steps.observations[:-1]),
+            action=matrix(source, "actions", steps.actions),
+            reward=rewards(source, "rewards", steps.rewards),
+            terminated=flags(source, "terminations", steps.terminations, start, problems),
+            truncated=truncated,
+            next_observation=matrix(source, "observations", steps.observations[1:]),
+            action_low=low,
+            action_high=high,
+            environment=_environment(metadata),
+            notes=(*notes, "Minari's sets were collected anew: their scores do not compare with D4RL's tables"),
+            problems=tuple(problems.values()),
+        )
+        start, dims = start + len(steps.rewards), found
+    if dims is None:
         raise ValueError(f"{folder}: holds no episode with a step; get the dataset again")
-    return _join(folder, episodes, action_space, notes)
 
 
-def _join(folder: Path, episodes: list[_Episode], action_space: dict[str, Any], notes: tuple[str, ...]) -> Log:
-    source = str(folder)
-    for i, episode in enumerate(episodes):
-        steps = len(episode.rewards)
-        lengths = [len(column) for column in episode]
-        if lengths != [steps + 1, steps, steps, steps, steps]:
-            raise ValueError(
-                f"{source}: episode {i} has {lengths[0]} observations for {steps} rewards and {lengths[1]} actions;"
-                " Minari keeps one observation more than steps, so get the dataset again"
-            )
-    if len({episode.observations.shape[1:] for episode in episodes}) > 1 or len({episode.actions.shape[1:] for episode in episodes}) > 1:
-        raise ValueError(f"{source}: episodes differ in the dimensions of their observations or actions; get the dataset again")
-    joined = {field: np.concatenate([getattr(episode, field) for episode in episodes]) for field in _Episode._fields[1:]}
-    last = np.zeros(len(joined["rewards"]), dtype=bool)
-    last[np.cumsum([len(episode.rewards) for episode in episodes]) - 1] = True
-    bounds = [np.asarray(action_space[end], np.float32).reshape(-1) if end in action_space else None for end in ("low", "high")]
-    return Log(
-        source=source,
-        observation=matrix(source, "observations", np.concatenate([episode.observations[:-1] for episode in episodes])),
-        action=matrix(source, "actions", joined["actions"]),
-        reward=rewards(source, "rewards", joined["rewards"]),
-        terminated=flags(source, "terminations", joined["terminations"]),
-        truncated=flags(source, "truncations", joined["truncations"]) | last,
-        next_observation=matrix(source, "observations", np.concatenate([episode.observations[1:] for episode in episodes])),
-        action_low=bounds[0],
-        action_high=bounds[1],
-        notes=(*notes, "Minari's sets were collected anew: their scores do not compare with D4RL's tables"),
-    )
-
-
-def _hdf5_episodes(path: Path, key: str | None) -> Iterator[_Episode]:
+def _hdf5_steps(path: Path, key: str | None) -> Iterator[_Steps]:
     try:
         with h5py.File(path, "r") as file:
             for name in sorted((name for name in map(str, file) if name.startswith("episode_")), key=_number):
                 group = file[name]
                 observations = group["observations"] if key is None else group["observations"][key]
-                columns = [observations, *(group[column] for column in _Episode._fields[1:])]
-                for column, field in zip(columns, _Episode._fields, strict=True):
+                columns = [observations, *(group[column] for column in COLUMNS[1:])]
+                for column, field in zip(columns, COLUMNS, strict=True):
                     if not isinstance(column, h5py.Dataset):
                         raise ValueError(f"{path}: '{name}/{field}' is a group, not one array; only flat arrays can be learnt from")
                 steps = len(columns[2])
-                if steps:
-                    rows = (steps + 1, steps, steps, steps, steps)  # Minari keeps the last state too
-                    named = zip(_Episode._fields, columns, rows, strict=True)
-                    yield _Episode(
-                        *(read_dataset(str(path), f"{name}/{field}", column, count, "its episode") for field, column, count in named)
-                    )
+                if not steps:
+                    continue
+                counts = (steps + 1, steps, steps, steps, steps)
+                for field, column, count in zip(COLUMNS, columns, counts, strict=True):
+                    checked(str(path), f"{name}/{field}", column, count, "its episode")
+                for rows in chunks(steps, row_bytes(columns)):
+                    after = slice(rows.start, rows.stop + 1)
+                    read = [np.asarray(column[after if column is observations else rows]) for column in columns]
+                    yield _Steps(rows.stop == steps, *read)
     except (OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:
         raise ValueError(f"{path}: truncated or damaged Minari file ({error}); get the dataset again") from error
 
 
-def _arrow_episodes(folder: Path, key: str | None) -> Iterator[_Episode]:
+def _arrow_steps(folder: Path, key: str | None) -> Iterator[_Steps]:
     try:
         import pyarrow as arrow
     except ImportError as error:
@@ -136,12 +147,30 @@ def _arrow_episodes(folder: Path, key: str | None) -> Iterator[_Episode]:
             observations = table.column("observations")
             if key is not None:
                 observations = arrow.chunked_array([observations.combine_chunks().field(key)])
-            states = from_arrow(str(path), "observations", observations)
-            arrays = [from_arrow(str(path), field, table.column(field)) for field in _Episode._fields[1:]]
+            columns = [observations, *(table.column(field) for field in COLUMNS[1:])]
+            steps = len(table) - 1  # actions, rewards and flags are padded by one row to the length of the observations
+            for rows in chunks(steps, max(1, table.nbytes // max(len(table), 1))):
+                counts = [rows.stop - rows.start + (column is observations) for column in columns]
+                read = [
+                    from_arrow(str(path), field, column.slice(rows.start, count))
+                    for field, column, count in zip(COLUMNS, columns, counts, strict=True)
+                ]
+                yield _Steps(rows.stop == steps, *read)
         except (arrow.ArrowException, OSError, KeyError, MemoryError) as error:
             raise ValueError(f"{path}: truncated or damaged Minari file ({error}); get the dataset again") from error
-        if len(table) > 1:  # actions, rewards and flags are padded by one row to the length of the observations
-            yield _Episode(states, *(array[:-1] for array in arrays))
+
+
+def minari_environment(dataset: str | Path) -> Collected | None:
+    """The environment that a Minari dataset was collected in, where it says."""
+    return _environment(_metadata(minari_folder(dataset)))
+
+
+def _environment(metadata: dict[str, Any]) -> Collected | None:
+    spec = _space(metadata, "env_spec")
+    found, options = spec.get("id"), spec.get("kwargs")
+    if not isinstance(found, str) or not re.fullmatch(r"[\w./-]+", found):  # "module:id" would run a module that a file names
+        return None
+    return Collected(found, tuple(sorted(set(options) - LOOKS)) if isinstance(options, dict) else ())
 
 
 def _data_folder(folder: Path) -> Path:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcount.data.cut import scaled
 from gridcount.data.log import Log
 from gridcount.data.transitions import Bool, Float32, chunks
 
@@ -97,7 +98,7 @@ class Facts:
     next_observation: Span | None
     jumps: list[Rows]  # per observation dimension
     misaligned: Rows
-    outside: Rows  # actions beyond [-1, 1]
+    outside: Rows  # actions beyond their bounds
     whole_actions: bool  # every action is a whole number
     inside: int  # rows that are not the last of their episode
     step_squares: NDArray[np.float64]  # per observation dimension, over rows inside episodes
@@ -106,8 +107,8 @@ class Facts:
     episode_digests: NDArray[np.uint64]
 
 
-def scan(log: Log, slack: float) -> Facts:
-    """Look at every row once. `slack` is how far beyond [-1, 1] an action may lie."""
+def scan(log: Log, low: Float32 | np.float32, high: Float32 | np.float32, slack: float) -> Facts:
+    """Look at every row once. Actions should lie between `low` and `high`; `slack` is how far beyond, where these are -1 and 1."""
     dims, rows = log.observation.shape[1], len(log)
     end = log.end
     ends = np.flatnonzero(end)
@@ -130,13 +131,13 @@ def scan(log: Log, slack: float) -> Facts:
         episode_lengths=ends + 1 - starts,
         episode_digests=digests,
     )
-    for part in chunks(rows):
+    for part in chunks(rows, 4 * dims):
         observation, action, reward = (np.asarray(column[part]) for column in (log.observation, log.action, log.reward))
         facts.observation.add(observation)
         facts.action.add(action)
         facts.reward.add(reward[:, None])
         with np.errstate(invalid="ignore", over="ignore"):  # NaN is reported by the spans; here it compares as False
-            facts.outside.add(np.abs(action).max(axis=1, initial=0) > 1 + slack, part.start)
+            facts.outside.add(np.abs(scaled(action, low, high)).max(axis=1, initial=0) > 1 + slack, part.start)
             facts.whole_actions = facts.whole_actions and bool((action == np.rint(action)).all())
             _steps(log, facts, part, observation, end, jump, aligned)
         episode = np.searchsorted(ends, np.arange(part.start, part.stop))

@@ -1,5 +1,6 @@
 """The one shape all data takes: checked columns on the host, batches of rows on the device."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, cast
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 Float32 = NDArray[np.float32]
 Bool = NDArray[np.bool_]
 
-CHUNK = 65_536  # rows looked at together, so that a check costs megabytes whatever the size of the data
+CHUNK = 65_536  # rows looked at together, at most,
+CHUNK_BYTES = 2**24  # and bytes: reading, checking and writing cost megabytes whatever the size of the data
 ACTION_SLACK = 1e-5  # how far beyond [-1, 1] rounding may push an action
 
 
@@ -124,9 +126,15 @@ class Transitions:
         return all(np.array_equal(getattr(self, column), getattr(other, column)) for column in columns)
 
 
-def chunks(rows: int, size: int = CHUNK) -> Iterator[slice]:
-    """Slices that cover all rows, one after the other."""
+def chunks(rows: int, row_bytes: int) -> Iterator[slice]:
+    """Slices that cover all rows, one after the other, none of them large."""
+    size = chunk_rows(row_bytes)
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
+
+
+def chunk_rows(row_bytes: int) -> int:
+    """How many rows are handled together."""
+    return max(1, min(CHUNK, CHUNK_BYTES // max(row_bytes, 1)))
 
 
 def name_dimensions(columns: Any) -> None:
@@ -137,25 +145,28 @@ def name_dimensions(columns: Any) -> None:
             object.__setattr__(columns, f"{role}_names", tuple(f"{role}[{d}]" for d in range(dims)))
 
 
-def refuse_unreal(source: str, column: str, array: NDArray[Any]) -> None:
+def refuse_unreal(source: str, column: str, array: Any) -> None:
     """Raise where a column of floats holds NaN or infinity, naming its first."""
     if not np.issubdtype(array.dtype, np.floating):
         return
-    for rows in chunks(len(array)):
-        unreal = ~np.isfinite(array[rows])
+    for rows in chunks(len(array), 4 * math.prod(array.shape[1:])):
+        values = array[rows]
+        unreal = ~np.isfinite(values)
         if unreal.any():
             where = tuple(int(i) for i in np.argwhere(unreal)[0])
-            row, value = rows.start + where[0], array[rows][where]
+            row, value = rows.start + where[0], values[where]
             raise ValueError(f"{source}: column '{column}' holds {value} at row {row}; remove or repair that row")
 
 
-def refuse_unscaled(source: str, action: NDArray[Any]) -> None:
+def refuse_unscaled(source: str, action: Any) -> None:
     """Raise where an action leaves [-1, 1], naming the first."""
-    for rows in chunks(len(action)):
-        beyond = np.abs(action[rows]).max(axis=1) > 1 + ACTION_SLACK
+    for rows in chunks(len(action), 4 * action.shape[1]):
+        values = action[rows]
+        beyond = np.abs(values).max(axis=1) > 1 + ACTION_SLACK
         if beyond.any():
-            row = rows.start + int(np.argmax(beyond))
+            first = int(np.argmax(beyond))
             raise ValueError(
-                f"{source}: action {np.array(action[row])} at row {row} is outside [-1, 1]; scale actions to that range first"
-                " (gridcount data import FILE --name NAME --scale-actions does, and remembers their units)"
+                f"{source}: action {np.array(values[first])} at row {rows.start + first} is outside [-1, 1]; scale actions to that"
+                " range first (gridcount data import FILE --name NAME --scale-actions does, and remembers their units; --action-low"
+                " and --action-high say what -1 and 1 stand for)"
             )

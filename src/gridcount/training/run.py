@@ -57,6 +57,9 @@ class Plan:
     evaluate_every: int
     episodes: int
     fingerprint: str  # of the data
+    scale_actions: bool = False  # how a file's actions came to lie in [-1, 1]
+    action_low: tuple[float, ...] = ()
+    action_high: tuple[float, ...] = ()
 
     def check(self) -> None:
         """Refuse a plan that cannot be carried out, before anything is computed."""
@@ -91,7 +94,7 @@ def read_plan(directory: Path) -> Plan:
         plan = Plan(**json.loads(path.read_text()))
     except (json.JSONDecodeError, TypeError) as error:
         raise ValueError(f"{path}: not a run's configuration ({error})") from error
-    return replace(plan, seeds=tuple(plan.seeds))
+    return replace(plan, seeds=tuple(plan.seeds), action_low=tuple(plan.action_low), action_high=tuple(plan.action_high))
 
 
 def train(

@@ -1,0 +1,164 @@
+"""From a log to transitions: where episodes end, which rows count, and actions in [-1, 1]."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcount.data.log import NUMBERS, Log
+from gridcount.data.transitions import ACTION_SLACK, Bool, Float32, Transitions, chunks, refuse_unreal, refuse_unscaled
+
+Bounds = tuple[float | Sequence[float], float | Sequence[float]]  # what -1 and 1 stand for, for all action dimensions or for each
+
+
+@dataclass(frozen=True)
+class ActionUnits:
+    """How the actions of a log come to lie in [-1, 1], as a person says it."""
+
+    scale_actions: bool = False  # map each action dimension to [-1, 1] from the range it has in the data, and remember its units
+    action_low: tuple[float, ...] = ()  # what -1 stands for where the data does not tell: the actuator's limit, for all actions or each
+    action_high: tuple[float, ...] = ()  # what 1 stands for
+
+    @property
+    def bounds(self) -> Bounds | None:
+        """The bounds given, if any."""
+        if bool(self.action_low) != bool(self.action_high):
+            raise ValueError("--action-low and --action-high belong together; give both")
+        return (self.action_low, self.action_high) if self.action_low else None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The rows of a log that become transitions; judged before, so that they can be taken all at once or some at a time."""
+
+    log: Log
+    name: str
+    keep: Bool  # [rows of the log] this one becomes a transition
+    episode_end: Bool  # [rows of the log] and it is the last of its episode
+    units: tuple[Float32, Float32] | None  # what actions of -1 and 1 stand for; None: they stay as they are
+
+    def __len__(self) -> int:
+        return int(np.count_nonzero(self.keep))
+
+    @property
+    def episodes(self) -> int:
+        """How many there are; the last row is always the end of one."""
+        return int(np.count_nonzero(self.episode_end & self.keep))
+
+    def rows(self, part: slice) -> dict[str, NDArray[Any]]:
+        """The transitions that come of some rows of the log, by column."""
+        log, keep, terminated = self.log, self.keep[part], self.log.terminated[part]
+        kept = slice(None) if keep.all() else keep  # a slice copies nothing
+        action = log.action[part]
+        if log.next_observation is not None:
+            next_observation = log.next_observation[part]
+        else:
+            # A terminal row stays: its reward and its end are facts to learn from. Nothing is bootstrapped from its successor, which
+            # the file does not hold, so its own observation stands in: pairing it with the row below, as D4RL's own loader does,
+            # would let counting and coverage see a jump into another episode's first state.
+            own = np.flatnonzero(keep)
+            next_observation = log.observation[part.start : part.stop + 1][own + ~terminated[own]]
+        return {
+            "observation": log.observation[part][kept],
+            "action": (action if self.units is None else scaled(action, *self.units))[kept],
+            "reward": log.reward[part][kept],
+            "next_observation": next_observation,
+            "terminated": terminated[kept],
+            "episode_end": self.episode_end[part][kept],
+        }
+
+    def pieces(self) -> Iterator[dict[str, NDArray[Any]]]:
+        """All transitions, some at a time."""
+        log = self.log
+        return (self.rows(part) for part in chunks(len(log), 8 * log.observation.shape[1] + 4 * log.action.shape[1]))
+
+    def transitions(self) -> Transitions:
+        """All transitions, in memory."""
+        units: dict[str, Any] = {} if self.units is None else dict(zip(("action_low", "action_high"), self.units, strict=True))
+        return Transitions(
+            **self.rows(slice(0, len(self.log))),
+            name=self.name,
+            observation_names=self.log.observation_names,
+            action_names=self.log.action_names,
+            **units,
+        )
+
+
+def cut(log: Log, name: str | None = None, scale_actions: bool = False, action_bounds: Bounds | None = None) -> Cut:
+    """Which rows of a log become transitions, or an error where it holds what no learner could use.
+
+    An episode ends at a terminal, or without one where it was truncated; where both are set the terminal wins. Where the log has
+    no next observations, a row's successor is the next row of its episode, so the last row of an episode that was cut off has none
+    and is dropped. Actions are mapped linearly to [-1, 1] from `action_bounds`, or with `scale_actions` from the bounds the file
+    declares or else from the range of the data; both ends are kept so that `Transitions.in_units` can undo it.
+    """
+    if log.problems:
+        raise log.problems[0]
+    for column in NUMBERS:
+        if getattr(log, column) is not None:
+            refuse_unreal(log.source, column, getattr(log, column))
+    units = action_units(log, scale_actions, action_bounds)
+    if units is None:
+        refuse_unscaled(log.source, log.action)
+    else:
+        _refuse_beyond(log, units)
+    keep, end = np.ones(len(log), dtype=bool), log.end
+    if log.next_observation is None:
+        keep = ~end | log.terminated
+        end = log.terminated | np.roll(~keep, -1)  # the row before a dropped one is now its episode's last
+    if not keep.any():
+        raise ValueError(f"{log.source}: no transition remains, for every episode is one row long and 'next_observations' is missing")
+    return Cut(log, log.source if name is None else name, keep, end, units)
+
+
+def to_transitions(log: Log, name: str | None = None, scale_actions: bool = False, action_bounds: Bounds | None = None) -> Transitions:
+    """The transitions of a log; see `cut`."""
+    return cut(log, name, scale_actions, action_bounds).transitions()
+
+
+def action_units(log: Log, scale_actions: bool, bounds: Bounds | None) -> tuple[Float32, Float32] | None:
+    """What actions of -1 and 1 stand for in the log's own units; None where they are not to be scaled."""
+    dims = log.action.shape[1]
+    if bounds is not None:
+        given = [np.atleast_1d(np.asarray(end, np.float32)) for end in bounds]
+        for flag, end in zip(("--action-low", "--action-high"), given, strict=True):
+            if end.shape not in ((1,), (dims,)):
+                raise ValueError(f"{log.source}: {flag} gives {end.size} numbers for {dims} actions; give one for all or one for each")
+        low, high = (np.broadcast_to(end, dims).copy() for end in given)
+        if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
+            raise ValueError(f"{log.source}: actions cannot lie between {low} and {high}; --action-low must be below --action-high")
+        return low, high
+    if not scale_actions:
+        return None
+    declared = log.action_low, log.action_high
+    if declared[0] is not None and declared[1] is not None and np.isfinite(declared[0]).all() and np.isfinite(declared[1]).all():
+        return declared[0], declared[1]
+    lows, highs = zip(*((action.min(axis=0), action.max(axis=0)) for action in _actions(log)), strict=True)
+    return np.min(lows, axis=0), np.max(highs, axis=0)
+
+
+def _actions(log: Log) -> Iterator[Float32]:
+    return (log.action[part] for part in chunks(len(log), 4 * log.action.shape[1]))
+
+
+def scaled(action: Float32, low: Float32 | np.float32, high: Float32 | np.float32) -> Float32:
+    """Actions mapped linearly to [-1, 1]; one that never varies becomes 0."""
+    width = np.where(high > low, high - low, np.float32(1))
+    result: Float32 = (2 * (action - (low + high) / 2) / width).astype(np.float32)
+    return result
+
+
+def _refuse_beyond(log: Log, units: tuple[Float32, Float32]) -> None:
+    """Raise where an action leaves the bounds that were given or declared, naming the first."""
+    start = 0
+    for action in _actions(log):
+        beyond = np.abs(scaled(action, *units)).max(axis=1) > 1 + ACTION_SLACK
+        if beyond.any():
+            first = int(np.argmax(beyond))
+            raise ValueError(
+                f"{log.source}: action {action[first]} at row {start + first} is outside its bounds, {units[0]} to {units[1]};"
+                " give bounds that hold every action with --action-low and --action-high"
+            )
+        start += len(action)
