@@ -6,6 +6,7 @@ from typing import Any
 from gridcount.algorithms.contract import Algorithm
 from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.algorithms.presets import preset_fields
+from gridcount.algorithms.ranges import refuse_out_of_range
 from gridcount.algorithms.sac import SAC
 from gridcount.data.catalogue import unknown
 
@@ -26,4 +27,6 @@ def make_algorithm(name: str, dataset: str, preset: str = "paper", **changes: An
     if surplus := sorted(set(changes) - known):
         raise unknown(f"field of {name}", surplus[0], tuple(sorted(known)))
     fields = {field: value for field, value in preset_fields(name, dataset, preset).items() if field in known}
-    return replace(kind(), **(fields | changes))
+    algorithm = replace(kind(), **(fields | changes))
+    refuse_out_of_range(algorithm)
+    return algorithm

@@ -14,7 +14,7 @@ from gridcount.data.columns import Columns
 from gridcount.data.load import read_log
 from gridcount.data.log import BadValue, Log, log_of
 from gridcount.data.scan import Facts, Span, scan
-from gridcount.data.transitions import ACTION_SLACK, Transitions
+from gridcount.data.transitions import ACTION_SLACK, CHUNK, Transitions
 
 Severity = Literal["error", "warning", "note"]
 
@@ -112,14 +112,15 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
     span = facts.action
     largest = np.maximum(np.abs(span.low), np.abs(span.high))
     if facts.outside.count:
-        widest = int(np.argmax(np.where(np.isfinite(largest), largest, 0)))
-        yield (
-            "error",
-            log.action_names[widest],
-            facts.outside.first,
-            f"{facts.outside.count:,} rows have actions outside [-1, 1]; here {span.low[widest]:.4g} to {span.high[widest]:.4g}",
-            "import with --scale-actions: each action is mapped to [-1, 1] and the policy's are mapped back",
-        )
+        for d in map(int, np.flatnonzero(largest > 1 + ACTION_SLACK)):
+            count, first = _outside(log.action, d)
+            yield (
+                "error",
+                log.action_names[d],
+                first,
+                f"{count:,} rows have actions outside [-1, 1]; here {span.low[d]:.4g} to {span.high[d]:.4g}",
+                "import with --scale-actions: each action is mapped to [-1, 1] and the policy's are mapped back",
+            )
     elif largest.max() < TINY_ACTIONS and not span.constant.all():
         yield (
             "warning",
@@ -136,6 +137,18 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "every action is a whole number from 0 up, as category codes are",
             "only continuous actions can be learnt; a code's order and distance would be taken at face value",
         )
+
+
+def _outside(action: Any, dimension: int) -> tuple[int, int]:
+    """How many rows of one dimension leave [-1, 1], and the first of them."""
+    count, first = 0, -1
+    for start in range(0, len(action), CHUNK):
+        size = np.abs(np.asarray(action[start : start + CHUNK])[:, dimension])
+        beyond = (size > 1 + ACTION_SLACK) & np.isfinite(size)
+        if beyond.any() and not count:
+            first = start + int(np.argmax(beyond))
+        count += int(np.count_nonzero(beyond))
+    return count, first
 
 
 def _constant(log: Log, facts: Facts) -> Iterator[_Judgement]:

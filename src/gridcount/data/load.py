@@ -120,13 +120,22 @@ def _locate(name: str, source: Source, console: Console | None, progress: maze2d
     raise unknown("dataset", name, known_names())
 
 
+def settled_source(name: str, source: Source = "auto") -> Literal["", "d4rl", "generated"]:
+    """Which data a published name means here and now; "" for a file or an imported name, which mean themselves."""
+    if name not in NAMES:
+        return ""
+    if source == "auto":
+        return "generated" if name in MAZE_NAMES and not published()[name].target.is_file() else "d4rl"
+    return source
+
+
 def _published(name: str, source: Source, console: Console | None, progress: maze2d.Progress | None) -> Path:
     if source not in ("auto", "d4rl", "generated"):
         raise unknown("source", source, ("auto", "d4rl", "generated"))
     if name not in MAZE_NAMES:
         _refuse_source(name, "auto" if source == "d4rl" else source)
         return fetch(name, console)
-    if source == "d4rl" or (source == "auto" and published()[name].target.is_file()):
+    if settled_source(name, source) == "d4rl":
         return fetch(name, console)
     return maze2d.make(name, progress=progress)
 

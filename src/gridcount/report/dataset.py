@@ -66,14 +66,14 @@ def _dimensions(figure_class: Any, data: Transitions) -> Any:
 
 def _coverage(figure_class: Any, data: Transitions, description: Description) -> Any:
     """Visits per state cell, most visited first, and what share of all visits the first cells take."""
-    bins = description.coverage.bins
-    cells, (state, _) = StateCells.fit(data.observation, data.next_observation, bins=bins)
+    grid = description.coverage
+    cells, (state, _) = StateCells.fit(data.observation, data.next_observation, bins=grid.state_bins, resolution=grid.state_resolution)
     visits = np.bincount(state, minlength=cells.n_cells)
     visits = np.sort(visits[visits > 0])[::-1]
     figure = figure_class(figsize=(9, 3.5), layout="constrained")
     rank, share = figure.subplots(1, 2)
     rank.loglog(np.arange(1, len(visits) + 1), visits)
-    rank.set(xlabel=f"state cell, by rank ({bins} bins per dimension)", ylabel="visits")
+    rank.set(xlabel=f"state cell, by rank ({grid.state_bins} bins per dimension)", ylabel="visits")
     share.plot(np.arange(1, len(visits) + 1) / len(visits), np.cumsum(visits) / visits.sum())
     share.set(xlabel="share of visited cells", ylabel="share of visits", ylim=(0, 1.02))
     return figure
