@@ -245,3 +245,14 @@ def test_numbers_at_the_edge_of_single_precision_do_not_break_the_check() -> Non
     table["observations"][20:30, 1] = np.nan
     assert exit_code(check(log(table))) == 2
     assert exit_code(check(log(with_successors(table)))) == 2
+
+
+def test_every_action_column_out_of_range_is_reported_with_its_own_first_row() -> None:
+    table = smooth(400)
+    table["actions"][0, 0], table["actions"][100, 1] = 1.2, 50
+    found = {finding.column: (finding.row, finding.problem) for finding in check(log(table)) if finding.severity == "error"}
+    assert found.keys() == {"action[0]", "action[1]"}
+    assert found["action[0]"][0] == 0
+    assert found["action[0]"][1].endswith("to 1.2")
+    assert found["action[1]"][0] == 100
+    assert found["action[1]"][1].endswith("to 50")

@@ -83,5 +83,5 @@ def refuse_out_of_range(algorithm: Any) -> None:
         value, allowed = getattr(algorithm, field.name), RANGES.get(field.name)
         numbers = [number for number in (value if isinstance(value, tuple) else (value,)) if isinstance(number, int | float)]
         if allowed is not None and not all(map(allowed.holds, numbers)):
-            shown = " ".join(map(str, value)) if isinstance(value, tuple) else value
+            shown = " ".join(f"{number:g}" for number in numbers)
             raise ValueError(f"--{field.name.replace('_', '-')} is {shown}; it must be {allowed}")
