@@ -297,7 +297,7 @@ def _rows(plan: Plan, done: int, pending: list[BlockMetrics], evaluations: list[
 
 def _limit(algorithm: Any, rows: Batch) -> float:
     """What no metric may reach: losses are squares of values, and values grow with the rewards."""
-    scale = float(np.abs(rows.reward).max()) / (1 - getattr(algorithm, "discount", 0.0))
+    scale = float(np.abs(rows.reward).max()) / max(1 - getattr(algorithm, "discount", 0.0), 1e-6)
     return EXPLODED * max(scale, LEAST_SCALE) ** 2
 
 
