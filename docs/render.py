@@ -3,10 +3,17 @@
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from gridcount.report.headline import told_by_all
+from gridcount.report.labels import dataset_in_words, distinctions
+from gridcount.report.scores import LAST
+from gridcount.training.logs import read_rows
+from gridcount.training.run import read_plan
 
 ROOT = Path(__file__).parent.parent
 
@@ -17,18 +24,21 @@ def results_table() -> str:
         "| | seeds | updates | mean of the last three evaluations | each seed | episodes that reached the goal |",
         "|---|---|---|---|---|---|",
     ]
-    for run in sorted((ROOT / "results").glob("*/config.json")):
-        plan = json.loads(run.read_text())
-        rows = [json.loads(line) for line in (run.parent / "metrics.jsonl").read_text().splitlines()]
-        last = {seed: [row for row in rows if row["seed"] == seed][-3:] for seed in plan["seeds"]}
+    runs = [path.parent for path in sorted((ROOT / "results").glob("*/config.json"))]
+    plans = [read_plan(run) for run in runs]
+    plans = [replace(plan, source=plan.source or "generated") for plan in plans]  # the oldest did not record it
+    for run, plan, told in zip(runs, plans, distinctions(plans), strict=True):
+        name, *flags = told.removesuffix(f" on {dataset_in_words(plan)}").split(", ")
+        label = ", ".join([name, *(f"`{flag}`" for flag in flags)]) + f" on {dataset_in_words(plan)}"
+        rows = told_by_all(read_rows(run))
+        last = {seed: [row for row in rows if row["seed"] == seed][-LAST:] for seed in plan.seeds}
         means = [float(np.mean([row["score"] for row in each])) for each in last.values()]
         succeeded = [row["success"] for each in last.values() for row in each if "success" in row]
         success = f"{np.mean(succeeded):.0%}" if succeeded else ""
         each_seed = ", ".join(f"{mean:.1f}" for mean in means)
         headline = f"**{np.mean(means):.1f}** ± {np.std(means):.1f}"
-        coarser = plan["fields"].get("state_bins")
-        label = plan["algorithm"] + (f", `--state-bins {coarser}`" if coarser else "") + f" on {plan['dataset']} (generated data)"
-        lines.append(f"| {label} | {len(means)} | {plan['updates']:,} | {headline} | {each_seed} | {success} |")
+        seeds = ", ".join(map(str, plan.seeds))
+        lines.append(f"| {label} | {seeds} | {plan.updates:,} | {headline} | {each_seed} | {success} |")
     return "\n".join(lines)
 
 

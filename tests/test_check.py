@@ -292,3 +292,14 @@ def test_actions_are_judged_by_the_bounds_given() -> None:
     assert (found.severity, found.row) == ("error", 7)
     assert "1 rows have actions outside the bounds given" in found.problem
     assert "'action[1]' goes from 30." in found.problem
+
+
+def test_every_action_column_out_of_range_is_reported_with_its_own_first_row() -> None:
+    table = smooth(400)
+    table["actions"][0, 0], table["actions"][100, 1] = 1.2, 50
+    found = {finding.column: (finding.row, finding.problem) for finding in check(log(table)) if finding.severity == "error"}
+    assert found.keys() == {"action[0]", "action[1]"}
+    assert found["action[0]"][0] == 0
+    assert found["action[0]"][1].endswith("to 1.2")
+    assert found["action[1]"][0] == 100
+    assert found["action[1]"][1].endswith("to 50")

@@ -142,8 +142,6 @@ def test_a_word_where_a_number_belongs_is_refused_without_a_traceback(said: Said
         (["--seeds", "0"], "at least 1"),
         (["--episodes", "0"], "at least 1"),
         (["--evaluate-every", "0"], "at least 1"),
-        (["--evaluate-every", "30"], "updates (40) must be a multiple of evaluate-every (30)"),
-        (["--updates", "3000", "--evaluate-every", "1500"], "above 1000 it must be a multiple of 1000"),
         (["--keep", "0"], "at least 1 checkpoint"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -173,7 +171,7 @@ def test_a_log_file_gets_plain_text_and_one_line_per_evaluation_and_seed(maze_fi
     told = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
     assert told == [(str(row["updates"]), str(row["seed"]), f"{row['score']:.1f}") for row in read_rows(run)]
     assert len(told) == 4
-    assert "mean of the last 3 evaluations" in out
+    assert "mean of the last 2 evaluations" in out  # there were only two
 
 
 # --- data ---

@@ -11,10 +11,13 @@ from conftest import MakeLog
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from log_files import EXCERPTS
 
 from gridcount import GridCounter
+from gridcount.counts.auto import auto_pessimism
 from gridcount.counts.grid import Grid, StateCells
 from gridcount.counts.tables import DenseTable, SparseTable, Table, empty_table, visit_rows
+from gridcount.data.d4rl import read_hdf5
 from gridcount.losses import count_uncertainty
 
 STATES, SIZES = 7, (3, 4, 2)
@@ -133,6 +136,65 @@ def test_a_full_table_forgets_the_rarest_and_never_overstates() -> None:
         assert (np.asarray(counts) <= [exact[s] for s in state.tolist()]).all()
     popular = np.arange(100)
     assert table.read(jnp.asarray(popular, jnp.int32), jnp.zeros((100, 1), jnp.int32)).tolist() == [exact[s] for s in range(100)]
+
+
+def test_a_newcomer_never_takes_the_entry_of_a_pair_in_the_same_batch() -> None:
+    table = SparseTable.empty(megabytes=64 / 2**20)  # a single bucket of eight entries
+    nowhere = jnp.zeros((8, 1), jnp.int32)
+    for visits in range(6, 14):  # state 0 six times, state 7 thirteen times
+        for _ in range(visits):
+            table, _ = visit(table, jnp.full(1, visits - 6), nowhere[:1])
+    after, counts = visit(table, jnp.array([0, 100]), nowhere[:2])  # of the full bucket, state 0 is the least visited
+    assert counts.tolist() == after.read(jnp.array([0, 100]), nowhere[:2]).tolist() == [7, 1]
+    assert after.read(jnp.array([1, 2]), nowhere[:2]).tolist() == [0, 8]  # the next rarest made room
+
+    everyone = jnp.arange(8)
+    after, counts = visit(table, jnp.append(everyone, jnp.array([100, 100])), jnp.zeros((10, 1), jnp.int32))
+    assert counts.tolist() == [*range(7, 15), 2, 2]
+    assert after.read(everyone, nowhere).tolist() == [*range(7, 15)]  # no room was left
+
+
+@settings(max_examples=25, deadline=None)
+@given(batches=st.lists(st.lists(st.integers(0, 30), min_size=12, max_size=12), min_size=1, max_size=5))
+def test_what_a_crowded_bucket_says_of_a_batch_is_what_it_keeps_or_forgets(batches: list[list[int]]) -> None:
+    table, exact = SparseTable.empty(megabytes=64 / 2**20), Counter[int]()
+    nowhere = jnp.zeros((12, 1), jnp.int32)
+    for batch in batches:
+        exact.update(batch)
+        known = {state for state, count in zip(batch, table.read(jnp.asarray(batch), nowhere).tolist(), strict=True) if count}
+        table, counts = visit(table, jnp.asarray(batch), nowhere)
+        for state, told, kept in zip(batch, counts.tolist(), table.read(jnp.asarray(batch), nowhere).tolist(), strict=True):
+            assert told <= exact[state]
+            assert kept == told or (kept == 0 and state not in known)
+        assert int((np.asarray(table.entries)[..., 1] > 0).sum()) == min(8, len(exact))
+
+
+def test_a_counter_needs_no_hyper_parameters(make_log: MakeLog) -> None:
+    data = make_log(action_dim=3)
+    counter = GridCounter.fit(data)
+    assert counter.grid.bins == 22  # (14 / 3)^2
+    low, high, mean = float(data.reward.min()), float(data.reward.max()), float(data.reward.mean())
+    assert counter.pessimism == pytest.approx((mean + (low + high) / 2) / 2)
+
+
+def test_rewards_around_zero_get_pessimism_too_and_a_note_that_says_why() -> None:
+    pessimism, note = auto_pessimism(-2, 2, 0)
+    assert pessimism == 0.5
+    assert note.startswith("0.5: 0.25 of half the range of rewards, -2 to 2")
+    assert auto_pessimism(-200, 200, 0)[0] == 50  # in whatever unit
+
+
+@pytest.mark.parametrize("file", ["hopper_medium-v2", "hopper_medium_replay-v1", "hopper_random-v1", "pen-expert-v1"])
+def test_pessimism_follows_the_paper_s_rule_on_its_own_datasets(file: str) -> None:
+    reward = read_hdf5(EXCERPTS / f"{file}.hdf5").reward.astype(np.float64)
+    low, high, mean = float(reward.min()), float(reward.max()), float(reward.mean())
+    assert auto_pessimism(low, high, mean)[0] == pytest.approx((abs(mean) + abs(low + high) / 2) / 2)
+
+
+@given(low=st.floats(0, 100), width=st.floats(0, 100), share=st.floats(0, 1))
+def test_rewards_that_are_never_negative_follow_the_paper_s_rule(low: float, width: float, share: float) -> None:
+    mean = low + share * width
+    assert auto_pessimism(low, low + width, mean)[0] == pytest.approx((mean + low + width / 2) / 2)
 
 
 def test_fingerprints_collide_as_often_as_the_documentation_states() -> None:

@@ -14,6 +14,7 @@ import h5py
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from rich.console import Console
 
 from gridcount.algorithms.presets import preset_fields
 from gridcount.cli import main
@@ -23,6 +24,7 @@ from gridcount.envs.episodes import GymnasiumEpisodes, make_environment
 from gridcount.evaluation import environments
 from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, has_environment, refuse_misfit, why_none
 from gridcount.evaluation.rollouts import Act, evaluate
+from gridcount.report.headline import headline_table, scores_table
 from gridcount.training.logs import read_rows
 from gridcount.training.run import read_plan
 
@@ -154,6 +156,29 @@ def test_an_environment_that_never_tells_of_success_has_none() -> None:
     result = evaluate(setting(1.0), "known/Silent-v0", episodes=3, seed=0)
     assert result.success is None
     assert result.summary().keys() == {"return"}
+
+
+def test_an_environment_that_tells_success_only_when_it_happens_is_taken_at_its_word() -> None:
+    full, rare = (evaluate(setting(1.0), f"known/{name}-v0", episodes=6, seed=0) for name in ("Corridor", "Rare"))
+    assert full.success is not None
+    assert rare.success is not None
+    assert 0 < full.success.mean() < 1
+    np.testing.assert_array_equal(rare.success, full.success)
+
+
+def test_silence_about_success_is_none_where_the_environment_spoke_of_it_before() -> None:
+    rows = [{"seed": 0, "return": 1.0}, {"seed": 0, "return": 1.0, "success": 1.0}, {"seed": 1, "return": 2.0}, {"seed": 1, "return": 2.0}]
+    console = Console(width=100)
+    with console.capture() as capture:
+        console.print(headline_table(rows))
+        console.print(scores_table("evaluated", {0: {"return": 1.0}, 1: {"return": 3.0, "success": 0.5}}))
+        console.print(headline_table(rows[:1]))
+    text = capture.get()
+    assert "mean of the last 2 evaluations" in text
+    assert re.search(r"0 │ +1\.0 │ +50%", text)  # of two evaluations one
+    assert re.search(r"1 │ +2\.0 │ +0%", text)
+    assert re.search(r"0 │ +1\.0 │ +0%", text)
+    assert "the only evaluation" in text
 
 
 def test_the_same_seed_gives_the_same_episodes_however_many_there_are() -> None:

@@ -1,7 +1,9 @@
 """Pictures: whole files that show something, for every algorithm and for several runs at once."""
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ from matplotlib.image import imread
 from numpy.typing import NDArray
 
 from gridcount.cli import main
+from gridcount.report import pictures
+from gridcount.report.pictures import draw_curves
+from gridcount.training import run as runs
 
 SMALL = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--updates", "40", "--evaluate-every", "20"]
 
@@ -106,3 +111,68 @@ def test_training_succeeds_where_matplotlib_is_not_installed(
     words = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--updates", "20"]
     assert main(["train", str(maze_file), *words, "--evaluate-every", "20", "--run", str(tmp_path / "run")]) == 0
     assert "pip install 'gridcount[plots]'" in capsys.readouterr().out
+
+
+# --- runs that are still being made, and runs beside each other ---
+
+
+def recorded(folder: Path, rows: list[dict[str, Any]], algorithm: str = "gpc-sac", dataset: str = "log", **fields: Any) -> Path:
+    """A run directory with a plan and metrics, and nothing trained."""
+    seeds = tuple(sorted({row["seed"] for row in rows}))
+    runs.write_record(folder, runs.Plan(dataset, None, algorithm, fields, seeds, 40, 20, 2, fingerprint=dataset))
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The axes that were drawn, instead of files."""
+    axes: list[Any] = []
+
+    def save(figure: Figure, path: Path) -> Path:
+        axes.extend(figure.axes)
+        return path
+
+    monkeypatch.setattr(pictures, "_save", save)
+    return axes
+
+
+def row(updates: int, seed: int = 0, score: float = 1.0) -> dict[str, Any]:
+    return {"updates": updates, "seed": seed, "score": score, "return": score}
+
+
+def test_a_live_run_is_drawn_as_far_as_every_seed_has_come(tmp_path: Path, drawn: list[Any]) -> None:
+    run = recorded(tmp_path / "run", [row(20), row(20, seed=1), row(40)])
+    with (run / "metrics.jsonl").open("a") as file:
+        file.write('{"updates": 40, "se')  # being written
+    assert main(["plot", str(run), str(run), "--out", str(tmp_path / "x.png")]) == 0
+    assert drawn[0].lines[0].get_xdata().tolist() == [20]
+
+
+def test_a_single_evaluation_can_be_seen(tmp_path: Path, drawn: list[Any]) -> None:
+    one, two = recorded(tmp_path / "one", [row(20)]), recorded(tmp_path / "two", [row(20), row(40)])
+    draw_curves([one, two], tmp_path / "x.png")
+    assert [line.get_marker() for line in drawn[0].lines[:2]] == ["o", "None"]
+
+
+def test_compared_runs_are_told_apart_by_what_differs(tmp_path: Path, drawn: list[Any]) -> None:
+    fine = recorded(tmp_path / "fine", [row(20)], bins=30, beta=1.0)
+    coarse = recorded(tmp_path / "coarse", [row(20)], bins=10, beta=1.0)
+    again = recorded(tmp_path / "again", [row(20)], bins=10, beta=1.0)
+    sac = recorded(tmp_path / "sac", [row(20), row(20, seed=1)], "sac", beta=2.0)
+    draw_curves([fine, coarse, again, sac], tmp_path / "x.png")
+    assert [text.get_text() for text in drawn[0].get_legend().get_texts()] == [
+        "gpc-sac, --bins 30 (1 seed)",
+        f"gpc-sac, --bins 10 (1 seed), {coarse}",
+        f"gpc-sac, --bins 10 (1 seed), {again}",
+        "sac (2 seeds)",
+    ]
+    assert drawn[0].get_title() == "log, 2 episodes per evaluation"
+
+
+def test_runs_on_different_data_say_so(tmp_path: Path, drawn: list[Any]) -> None:
+    one, two = recorded(tmp_path / "one", [row(20)]), recorded(tmp_path / "two", [row(20)], dataset="/data/other.csv")
+    draw_curves([one, two], tmp_path / "x.png")
+    labels = [text.get_text() for text in drawn[0].get_legend().get_texts()]
+    assert labels == ["gpc-sac on log (1 seed)", "gpc-sac on other.csv (1 seed)"]
+    assert drawn[0].get_title() == "2 episodes per evaluation"

@@ -268,6 +268,26 @@ def test_a_run_extended_by_more_updates_is_the_run_planned_longer_from_the_start
     assert (run / "config.json").read_bytes() == (finished / "config.json").read_bytes()
 
 
+def test_updates_may_grow_from_and_to_any_number(finished: Path, maze_file: Path, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    words = ["train", str(maze_file), *SMALL, "--run", str(run)]
+    assert main([*words, "--updates", "27", "--evaluate-every", "20"]) == 0
+    assert main([*words, "--updates", "40", "--resume"]) == 0  # the run's own --evaluate-every
+    assert [row["updates"] for row in read_rows(run)] == [20, 27, 40]
+    assert (run / "config.json").read_bytes() == (finished / "config.json").read_bytes()
+    with np.load(numbered(run / "checkpoints")[-1]) as grown, np.load(numbered(finished / "checkpoints")[-1]) as planned:
+        assert grown.files == planned.files
+        for name in set(grown.files) - {"run"}:
+            assert grown[name].tobytes() == planned[name].tobytes(), name
+
+
+def test_a_run_shorter_than_the_time_between_evaluations_can_grow(maze_file: Path, tmp_path: Path) -> None:
+    words = ["train", str(maze_file), *SMALL, "--run", str(tmp_path / "run")]
+    assert main([*words, "--updates", "20"]) == 0
+    assert main([*words, "--updates", "40", "--resume"]) == 0
+    assert [row["updates"] for row in read_rows(tmp_path / "run")] == [20, 40]
+
+
 def test_resuming_a_finished_run_changes_nothing(finished: Path, maze_file: Path, tmp_path: Path) -> None:
     run = shutil.copytree(finished, tmp_path / "run")
     assert resume(run, maze_file) == 0

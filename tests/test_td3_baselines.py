@@ -20,10 +20,11 @@ from gridcount.algorithms.gpc_td3 import GPCTD3
 from gridcount.algorithms.presets import preset_fields
 from gridcount.algorithms.rebrac import ReBRAC, next_actions
 from gridcount.algorithms.td3 import TD3, TD3State, smoothed
-from gridcount.algorithms.td3_bc import TD3BC, moments_of
+from gridcount.algorithms.td3_bc import TD3BC
 from gridcount.algorithms.td3_cvae import TD3CVAE, bonus
 from gridcount.data.catalogue import NAMES
 from gridcount.data.transitions import Batch
+from gridcount.networks import Normaliser
 from gridcount.training.checkpoints import flatten, unflatten
 
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
@@ -49,7 +50,7 @@ def own_actions(name: str) -> tuple[jax.Array, float]:
     prepared, state = on_the_bandit(name)
     action = prepared.algorithm.act(state, PROBE)
     learner: TD3State = getattr(state, "learner", state)
-    seen = state.moments.normalise(PROBE) if hasattr(state, "moments") else PROBE
+    seen = state.normaliser(PROBE) if hasattr(state, "normaliser") else PROBE
     scale = getattr(prepared.algorithm, "reward_scale", 1.0)
     return action, overestimate(action, learner.critics(seen, action).min(axis=0) / scale)
 
@@ -150,8 +151,8 @@ def test_the_moments_of_observations_do_not_depend_on_where_they_are(tmp_path: P
     observation = np.random.default_rng(0).normal(5, 3, (70_000, 3)).astype(np.float32)
     observation.tofile(tmp_path / "observation")
     mapped = np.memmap(tmp_path / "observation", np.float32, "r", shape=observation.shape)
-    one, two = moments_of(observation), moments_of(mapped)
-    assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+    one, two = Normaliser.fit(observation), Normaliser.fit(mapped)
+    assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
     assert np.allclose(one.mean, observation.mean(axis=0, dtype=np.float64), rtol=1e-6)
     assert np.allclose(one.deviation, observation.std(axis=0, dtype=np.float64) + 1e-3, rtol=1e-6)
 

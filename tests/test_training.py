@@ -27,6 +27,7 @@ from gridcount.training import run as runs
 from gridcount.training.checkpoints import numbered
 from gridcount.training.logs import read_rows
 from gridcount.training.loop import SideBySide, Vectorised, seed_keys
+from gridcount.training.machine import commit_of
 from gridcount.training.progress import ConsoleDisplay
 
 UMAZE = "maze2d-umaze-v1"
@@ -78,7 +79,7 @@ def test_the_machine_the_versions_and_the_commit_are_recorded(pair: Path) -> Non
     assert start["versions"]["jax"] == jax.__version__
     assert start["versions"]["numpy"] == np.__version__
     assert {"gridcount", "jaxlib", "equinox", "optax", "mujoco"} <= start["versions"].keys()
-    assert start["commit"]
+    assert start["commit"] == commit_of(Path(runs.__file__))  # test_run_directories says what that is
     assert start["python"]
     assert start["platform"]
     assert start["cores"] >= 1

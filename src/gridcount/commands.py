@@ -1,35 +1,33 @@
 """What each command does with its flags. A dataclass is a command's flags; its comments are their help."""
 
-import os
 import shlex
-import sys
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import tyro
 from rich.console import Console
-from rich.table import Table
 
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.presets import Preset, preset_fields
+from gridcount.algorithms.ranges import refuse_out_of_range
 from gridcount.data import check as checks
 from gridcount.data.catalogue import NAMES
 from gridcount.data.cut import ActionUnits
-from gridcount.data.load import load, recorded_environment
+from gridcount.data.load import Source, known_names, load, recorded_environment, settled_source
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, has_environment, refuse_misfit, why_none
 from gridcount.evaluation.rollouts import evaluate as roll_out
+from gridcount.report.headline import headline_table, how_to_judge, scores_table
 from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
 from gridcount.training import run as runs
-from gridcount.training.checkpoints import numbered
 from gridcount.training.compiled import keep_compiled
-from gridcount.training.logs import Row
+from gridcount.training.directories import claim, find_unfinished
 from gridcount.training.progress import ConsoleDisplay
 
-LAST = 3  # evaluations that make the headline score
+EVALUATE_EVERY = 5000  # updates, where nobody says otherwise
+SOURCES = {"d4rl": " (D4RL's file)", "generated": " (generated here)", "": ""}
 
 keep_compiled()
 
@@ -44,8 +42,9 @@ class Train:
     preset: Preset = "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
     seeds: int = 1  # how many seeds to train together
     seed: int = 0  # the first seed
-    updates: int | None = None  # gradient updates; by default the preset's
-    evaluate_every: int = 5000  # updates between evaluations
+    source: Source = "auto"  # for Maze2D names: D4RL's file or data generated here; "auto": D4RL's where it was downloaded before
+    updates: int | None = None  # gradient updates; by default the preset's, or on --resume the run's own
+    evaluate_every: int | None = None  # updates between evaluations, and there is one at the end; by default 5000, or the run's own
     episodes: int = 20  # episodes per evaluation and seed
     run: Path | None = None  # run directory; by default a new one under runs/
     resume: bool = False  # go on with the run in --run, or the newest unfinished one of this dataset and algorithm
@@ -62,24 +61,13 @@ def train(words: list[str]) -> int:
     """Train, or go on training."""
     options, algorithm = _train_flags(words)
     console = make_console()
-    planned = 1000 * preset_fields(options.algo, _preset_name(words), options.preset)["epochs"]
-    updates = planned if options.updates is None else options.updates
-    seeds = tuple(range(options.seed, options.seed + options.seeds))
+    stem = f"{Path(options.dataset).stem}-{options.algo}"
+    resumed = find_unfinished(options.run, stem) if options.resume else None
+    plan = _plan(options, runs.read_plan(resumed) if resumed else None)
     environment, unscored = _environment(options)
-    plan = runs.Plan(
-        dataset=options.dataset,
-        environment=environment,
-        algorithm=options.algo,
-        fields={},
-        seeds=seeds,
-        updates=updates,
-        evaluate_every=min(options.evaluate_every, updates),
-        episodes=options.episodes,
-        fingerprint="",
-        **asdict(options.actions),
-    )
+    plan = replace(plan, environment=environment)
     plan.check()  # before a dataset is made or read for nothing
-    data = _load(options.dataset, console, options.actions, options.memory_map)
+    data = _load(plan.dataset, plan.source or options.source, options.actions, options.memory_map)
     _refuse_bad_data(data, console)
     if environment is not None and options.env is None:
         try:
@@ -89,8 +77,12 @@ def train(words: list[str]) -> int:
             plan = replace(plan, environment=None)
     prepared = algorithm.prepare(data)
     plan = replace(plan, fields=runs.settings(prepared.algorithm), fingerprint=runs.fingerprint(data))
-    directory = _run_directory(options, plan)
-    told = f"{len(data):,} transitions of {options.dataset}; {options.algo}, preset {options.preset}, seeds {list(seeds)}"
+    runs.refuse_unfit(plan, prepared, options.keep)
+    if resumed:
+        runs.refuse_other_plan(resumed, plan)
+    directory = resumed or claim(options.run, stem)
+    told = f"{len(data):,} transitions of {options.dataset}{SOURCES[plan.source]}"
+    told += f"; {options.algo}, preset {options.preset}, seeds {list(plan.seeds)}"
     console.print(told, soft_wrap=True)
     for name, note in prepared.notes.items():
         console.print(f"  {name}: {note}", soft_wrap=True)
@@ -114,9 +106,10 @@ def train(words: list[str]) -> int:
         console.print(f"{stopped}\nGo on with: gridcount train {again}", soft_wrap=True)
         return 130
     if environment is None:
-        _print_how_to_judge(rows, data, prepared.algorithm.discount, directory, console)
+        discount = getattr(prepared.algorithm, "discount", None)
+        console.print(how_to_judge(rows, data, discount, directory), soft_wrap=True)
     else:
-        _print_headline(rows, console)
+        console.print(headline_table(rows))
     if options.plot:
         try:
             return _draw(directory, prepared, data, console)
@@ -140,6 +133,8 @@ def evaluate(words: list[str]) -> int:
     refuse_unknown_flags(words, Evaluate)
     options = tyro.cli(Evaluate, args=words, prog="gridcount evaluate")
     console = make_console()
+    if options.seed < 0 or options.episodes < 1:
+        raise ValueError(f"seed is {options.seed} and episodes {options.episodes}; they must be at least 0 and 1")
     plan = runs.read_plan(options.run)
     environment = options.env or plan.environment
     if environment is None:
@@ -147,16 +142,15 @@ def evaluate(words: list[str]) -> int:
             f"{options.run}: the run was trained without an environment; name one with --env: a Gymnasium id, or {', '.join(ENVIRONMENTS)}"
         )
     dimensions(environment)  # before the data is read for nothing
-    prepared, data = _prepare_again(plan, console)
+    prepared, data = _prepare_again(options.run)
     refuse_misfit(environment, data.observation_dim, data.action_dim)
     _, policies, done = runs.restore_policies(options.run, prepared)
-    table = Table(title=f"{plan.algorithm} on {Path(plan.dataset).name} after {done:,} updates, {options.episodes} episodes per seed")
     results = [
         roll_out(act, environment, options.episodes, options.seed, in_units=data.in_units, observation_dim=data.observation_dim).summary()
         for act in policies
     ]
-    _fill(table, dict(zip(plan.seeds, results, strict=True)), [name for name in ("score", "return", "success") if name in results[0]])
-    console.print(table)
+    title = f"{plan.algorithm} on {Path(plan.dataset).name} after {done:,} updates, {options.episodes} episodes per seed"
+    console.print(scores_table(title, dict(zip(plan.seeds, results, strict=True))))
     return 0
 
 
@@ -180,51 +174,66 @@ def plot(words: list[str]) -> int:
         return 0
     if not options.run:
         raise ValueError("name a run directory to draw; `gridcount train` prints where it put its run")
-    prepared, data = _prepare_again(runs.read_plan(options.run[0]), console)
+    prepared, data = _prepare_again(options.run[0])
     return _draw(options.run[0], prepared, data, console)
 
 
 def _train_flags(words: list[str]) -> tuple[Train, Any]:
     """The flags of `train`, which depend on the algorithm and its preset for the dataset: those are looked up first."""
-    spaced = " ".join(words).replace("=", " ").split()
-    value = dict(pairwise(spaced))  # each word -> the word after it
-    default = make_algorithm(value.get("--algo", Train.algo), _preset_name(words), value.get("--preset", Train.preset))
-    refuse_unknown_flags(words, Train, type(default))
-    options: Any = tyro.conf.OmitArgPrefixes[Train]
-    algorithm: Any = tyro.conf.OmitArgPrefixes[type(default)]  # type: ignore[misc]
-    flags: Any = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
+    algo, preset = (_value(words, f"--{name}") or getattr(Train, name) for name in ("algo", "preset"))
+    kind = type(make_algorithm(algo, "", preset))  # which refuses unknown ones in its own words
+    refuse_unknown_flags(words, Train, kind)
+    unprefixed: Any = tyro.conf.OmitArgPrefixes
+    options, algorithm = unprefixed[Train], unprefixed[kind]
+    # First without the preset, to learn of what dataset it is to be; whoever asks for help need not name one.
+    flags: Any = make_dataclass("Flags", [("options", options), ("algorithm", algorithm)], frozen=True)
+    plain = [word for word in words if word not in ("-h", "--help")]
+    first: Any = tyro.cli(flags, args=plain, prog="gridcount train", default=flags(Train(""), kind()))
+    default = make_algorithm(algo, _preset_name(first.options), preset)
+    flags = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
     parsed: Any = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
+    refuse_out_of_range(parsed.algorithm)
     return parsed.options, parsed.algorithm
 
 
-def _preset_name(words: list[str]) -> str:
+def _value(words: list[str], flag: str) -> str | None:
+    """What a flag is given, as in `--flag value` or `--flag=value`; the last one counts."""
+    found = None
+    for word, after in pairwise([*words, None]):
+        if word is not None and word.split("=")[0] == flag:
+            found = word.partition("=")[2] if "=" in word else after
+    return found
+
+
+def _preset_name(options: Train) -> str:
     """The dataset whose presets apply: the one named, or for a file the one whose environment is named."""
-    return next((word for word in words if word in NAMES), "")
+    return next((name for name in (options.dataset, options.env) if name in NAMES), "") or ""
 
 
-def _run_directory(options: Train, plan: runs.Plan) -> Path:
-    """A new directory for a new run, the right old one for a resumed run; never one that would be overwritten."""
-    stem = f"{Path(options.dataset).stem}-{options.algo}"
-    if options.resume:
-        candidates = [options.run] if options.run else sorted(Path("runs").glob(f"{stem}*"), key=lambda path: -path.stat().st_mtime)
-        for candidate in candidates:
-            if (candidate / "config.json").exists() and (options.run or not _finished(candidate)):
-                runs.refuse_other_plan(candidate, plan)
-                return candidate
-        raise FileNotFoundError(
-            f"there is no unfinished run to resume under {options.run or f'runs/{stem}*'}; leave out --resume to start one"
-        )
-    if options.run:
-        if (options.run / "config.json").exists():
-            raise ValueError(f"{options.run} already holds a run; go on with it by --resume, or name another directory with --run")
-        return options.run
-    numbers = (Path("runs") / (stem if i == 1 else f"{stem}-{i}") for i in range(1, sys.maxsize))
-    return next(path for path in numbers if not path.exists())
+def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
+    """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is filled in later."""
+    planned = 1000 * preset_fields(options.algo, _preset_name(options), options.preset)["epochs"]
+    recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
+    return runs.Plan(
+        dataset=_resolved(options.dataset),
+        environment=None,
+        algorithm=options.algo,
+        fields={},
+        seeds=tuple(range(options.seed, options.seed + options.seeds)),
+        updates=options.updates if options.updates is not None else before.updates if before else planned,
+        evaluate_every=(
+            options.evaluate_every if options.evaluate_every is not None else before.evaluate_every if before else EVALUATE_EVERY
+        ),
+        episodes=options.episodes,
+        fingerprint="",
+        source=settled_source(options.dataset, recorded),
+        **asdict(options.actions),
+    )
 
 
-def _finished(directory: Path) -> bool:
-    saved = numbered(directory / "checkpoints")
-    return bool(saved) and int(saved[-1].stem) >= runs.read_plan(directory).updates
+def _resolved(dataset: str) -> str:
+    """A name as it is, a file or folder by its whole path: a run must find its data again from any folder."""
+    return str(Path(dataset).resolve()) if dataset not in known_names() and Path(dataset).exists() else dataset
 
 
 def _without_resume(words: list[str]) -> list[str]:
@@ -233,18 +242,23 @@ def _without_resume(words: list[str]) -> list[str]:
     return [word for word in kept if not word.startswith("--run=")]
 
 
-def _prepare_again(plan: runs.Plan, console: Console) -> tuple[Any, Transitions]:
+def _prepare_again(run: Path) -> tuple[Any, Transitions]:
     """The data and the prepared algorithm of a run, as they were when it started."""
-    data = _load(plan.dataset, console, ActionUnits(plan.scale_actions, plan.action_low, plan.action_high))
+    plan = runs.read_plan(run)
+    units = ActionUnits(plan.scale_actions, plan.action_low, plan.action_high)
+    try:
+        data = _load(plan.dataset, plan.source or "auto", units)
+    except (ValueError, OSError) as error:
+        raise ValueError(f"{run}: the run needs the data it was trained on, and looked for it at {plan.dataset}: {error}") from error
     if (found := runs.fingerprint(data)) != plan.fingerprint:
         raise ValueError(f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})")
     return plan.make_algorithm().prepare(data), data
 
 
-def _load(name: str, console: Console, actions: ActionUnits, memory_map: bool = False) -> Transitions:
+def _load(name: str, source: Any, actions: ActionUnits, memory_map: bool = False) -> Transitions:
     """The data a command works on, left on disk where asked or where it would fill more than half of the memory."""
     units: dict[str, Any] = {"scale_actions": actions.scale_actions, "action_bounds": actions.bounds}
-    return with_bar(console, name, lambda progress: load(name, progress=progress, memory_map=memory_map or None, **units))
+    return with_bar(name, lambda progress: load(name, source=source, progress=progress, memory_map=memory_map or None, **units))
 
 
 def _refuse_bad_data(data: Transitions, console: Console) -> None:
@@ -278,42 +292,6 @@ def _environment(options: Train) -> tuple[str | None, str]:
     return collected.id, ""
 
 
-def _print_headline(rows: list[Row], console: Console) -> None:
-    """The mean of the last evaluations, per seed and over seeds."""
-    shown: list[str] = [name for name in ("score" if "score" in rows[-1] else "return", "success") if name in rows[-1]]
-    means: dict[int, dict[str, float]] = {}
-    for seed in sorted({row["seed"] for row in rows}):
-        last = [row for row in rows if row["seed"] == seed][-LAST:]
-        means[seed] = {name: float(np.mean([row[name] for row in last])) for name in shown}
-    table = Table(title=f"mean of the last {LAST} evaluations")
-    _fill(table, means, shown)
-    console.print(table)
-
-
-def _fill(table: Table, seeds: dict[int, dict[str, float]], shown: list[str]) -> None:
-    """A line per seed, and the mean and spread over seeds of the first figure shown."""
-    for heading in ("seed", *shown):
-        table.add_column(heading, justify="right")
-    for seed, figures in seeds.items():
-        table.add_row(str(seed), *(f"{figures[name]:.0%}" if name == "success" else f"{figures[name]:.1f}" for name in shown))
-    first = [figures[shown[0]] for figures in seeds.values()]
-    table.add_section()
-    table.add_row("mean ± std", f"{np.mean(first):.1f} ± {np.std(first):.1f}")
-
-
-def _print_how_to_judge(rows: list[Row], data: Transitions, discount: float, directory: Path, console: Console) -> None:
-    """What a log alone can say of a policy that no environment scored."""
-    returns = data.discounted_returns(discount)
-    valued = f" It values the log's decisions at {rows[-1]['q_data']:.4g} (Q)." if rows and "q_data" in rows[-1] else ""
-    console.print(
-        f"Not scored. How to judge the policy without an environment:{valued} The log's episodes return, discounted, "
-        f"{returns.mean():.4g} on average and {returns.max():.4g} at best: values far above that are wishful. In "
-        f"{directory / 'metrics.jsonl'}, uncertainty and first_visits (of algorithms that count) say how far the policy strays from the "
-        "log. Neither proves that it acts well: only a trial does, or a simulator (gridcount evaluate RUN --env, with a Gymnasium id).",
-        soft_wrap=True,
-    )
-
-
 def _draw(directory: Path, prepared: Any, data: Transitions, console: Console) -> int:
     from gridcount.report.pictures import draw_run
 
@@ -321,5 +299,5 @@ def _draw(directory: Path, prepared: Any, data: Transitions, console: Console) -
     for path in pictures:
         console.print(f"picture: {path}", soft_wrap=True)
     if not pictures:
-        console.print(f"{directory}: the policy was not scored, so there is nothing to draw (train with --env)", soft_wrap=True)
+        console.print(f"{directory}: the policy was not scored, or not yet, so there is nothing to draw (train with --env)", soft_wrap=True)
     return 0

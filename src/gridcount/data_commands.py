@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
+from gridcount.algorithms import make_algorithm
+from gridcount.counts.grid import StateResolution
 from gridcount.data import check as checks
 from gridcount.data import describe as descriptions
 from gridcount.data.catalogue import MAZE_NAMES, unknown
@@ -19,6 +21,7 @@ from gridcount.data.describe import describe
 from gridcount.data.load import Source, free_name, load, open_log, store
 from gridcount.data.local import imported_directory
 from gridcount.data.maze2d import make
+from gridcount.data.transitions import Transitions
 from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
 
 Actions = Annotated[ActionUnits, tyro.conf.arg(name="")]
@@ -72,7 +75,7 @@ class Info:
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
     actions: Actions = field(default_factory=ActionUnits)  # how actions come to lie in [-1, 1]
     source: Source = "auto"  # for Maze2D names: D4RL's file or one generated here
-    bins: int | None = None  # partitions per dimension of the coverage's grid; default: the suggested number
+    bins: int | None = None  # partitions per dimension of the coverage's grid; default: those of GPC-SAC's fast preset, which `train` uses
     plot: bool = False  # write pictures
     out: Path | None = None  # folder for the pictures; by default one named after the dataset
     json: bool = False  # print the description for a machine
@@ -101,9 +104,7 @@ def make_command(options: Make) -> int:
     if options.dataset not in MAZE_NAMES:
         raise unknown("maze", options.dataset, MAZE_NAMES)
     console = make_console()
-    path = with_bar(
-        console, options.dataset, lambda progress: make(options.dataset, options.transitions, options.seed, options.directory, progress)
-    )
+    path = with_bar(options.dataset, lambda progress: make(options.dataset, options.transitions, options.seed, options.directory, progress))
     console.print(str(path), soft_wrap=True)
     return 0
 
@@ -146,7 +147,6 @@ def info_command(options: Info, console: Console | None = None) -> int:
     """Print the description, and write pictures where asked."""
     console = console or Console()
     data = with_bar(
-        console,
         options.data,
         lambda progress: load(
             options.data,
@@ -158,7 +158,7 @@ def info_command(options: Info, console: Console | None = None) -> int:
             progress=progress,
         ),
     )
-    description = describe(data, options.bins)
+    description = describe(data, options.bins) if options.bins is not None else describe(data, *_trained_grid(data))
     if options.json:
         print(json.dumps(description.as_json()), file=console.file)
     else:
@@ -170,3 +170,9 @@ def info_command(options: Info, console: Console | None = None) -> int:
             if not options.json:
                 console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
     return 0
+
+
+def _trained_grid(data: Transitions) -> tuple[int | None, int | None, StateResolution]:
+    """The grid `gridcount train` counts on by default: bins, bins of states, and how states are told apart."""
+    algorithm = make_algorithm("gpc-sac", data.name, "fast")
+    return None if algorithm.bins == "auto" else algorithm.bins, algorithm.state_bins, algorithm.state_resolution

@@ -16,13 +16,17 @@ Result = TypeVar("Result")
 POSITIONAL = tyro.conf.Positional[int].__metadata__[0]  # type: ignore[attr-defined]
 
 
-def make_console() -> Console:
+def make_console(stderr: bool = False) -> Console:
     """A console that prints text as it is: names and paths may look like markup."""
-    return Console(markup=False, highlight=False)
+    return Console(markup=False, highlight=False, stderr=stderr)
 
 
-def with_bar(console: Console, name: str, work: Callable[[Callable[[int, int], None]], Result]) -> Result:
-    """Do some work on a dataset with a progress bar that appears only if the work reports progress."""
+def with_bar(name: str, work: Callable[[Callable[[int, int], None]], Result]) -> Result:
+    """Do some work on a dataset with a progress bar that appears only if the work reports progress.
+
+    It goes to stderr, as do the notices around it, for what a command prints may be read by a machine.
+    """
+    console = make_console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
         task: list[Any] = []
         started = time.monotonic()

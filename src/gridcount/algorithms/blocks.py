@@ -14,7 +14,7 @@ from gridcount.data.transitions import Batch
 
 PRETRAINING_BLOCK = 1000  # updates between reports
 
-Block = Callable[[Any, Batch, Array, Array], tuple[Any, Metrics]]
+Block = Callable[..., tuple[Any, Metrics]]  # of (state, rows, key, start), and `updates` where not as many as usual
 
 
 class Learner(Protocol):
@@ -59,7 +59,7 @@ def make_block(learner: Learner, updates: int) -> Block:
     The rows are an argument, because a closed-over array would be compiled into the program.
     """
 
-    def block(state: Any, rows: Batch, key: Array, start: Array) -> tuple[Any, Metrics]:
+    def block(state: Any, rows: Batch, key: Array, start: Array, updates: int = updates) -> tuple[Any, Metrics]:
         draws = draw(key, start, updates, learner.batch_size, len(rows.reward))
         batches = jax.tree.map(lambda column: column[draws.indices], rows)
         return learn(learner, state, batches, draws.keys)

@@ -5,36 +5,22 @@ normalised; their statistics are part of the state, so that a checkpoint acts on
 """
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
-import numpy as np
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
 from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first, fit, init_networks, smoothed, step_critics, step_policy
-from gridcount.data.transitions import Batch, Transitions, chunks
+from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import scale_free, squared_distance
-from gridcount.networks import Deterministic
-
-
-class Moments(NamedTuple):
-    """What normalises an observation."""
-
-    mean: Array  # [observation_dim]
-    deviation: Array  # [observation_dim] the standard deviation plus 1e-3
-
-    def normalise(self, observation: Array) -> Array:
-        """Observations of about mean 0 and deviation 1 (Eq. 4)."""
-        return (observation - self.mean) / self.deviation
+from gridcount.networks import Deterministic, Normaliser
 
 
 class TD3BCState(NamedTuple):
     """TD3's state and the statistics of the log's observations."""
 
     learner: TD3State
-    moments: Moments
+    normaliser: Normaliser
 
 
 @dataclass(frozen=True)
@@ -51,12 +37,12 @@ class TD3BC(TD3Fields):
     def init(self, key: Array, rows: Batch, report: Report = silent) -> TD3BCState:
         """TD3's networks, and the mean and deviation of the log's observations."""
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
-        moments = moments_of(rows.observation) if self.normalise else Moments(jnp.zeros(observation_dim), jnp.ones(observation_dim))
-        return TD3BCState(init_networks(self, key, observation_dim, action_dim), moments)
+        normaliser = Normaliser.fit(rows.observation) if self.normalise else Normaliser.none(observation_dim)  # Eq. 4
+        return TD3BCState(init_networks(self, key, observation_dim, action_dim), normaliser)
 
     def update(self, state: TD3BCState, batch: Batch, key: Array) -> tuple[TD3BCState, Metrics]:
         """One step of TD3 in which the policy also imitates the log."""
-        observation, next_observation = (state.moments.normalise(each) for each in (batch.observation, batch.next_observation))
+        observation, next_observation = (state.normaliser(each) for each in (batch.observation, batch.next_observation))
         batch = batch._replace(observation=observation, next_observation=next_observation)
         next_action = smoothed(self, state.learner.target_policy(batch.next_observation), key)
         target = bellman_target(self, state.learner, batch, next_action)
@@ -70,17 +56,8 @@ class TD3BC(TD3Fields):
             return imitation - self.ambition * scale_free(q).mean(), {"q_policy": q.mean(), "imitation": imitation}  # Eq. 3 and 5
 
         learner, policy_metrics = step_policy(self, learner, policy_loss)
-        return TD3BCState(learner, state.moments), metrics | policy_metrics
+        return TD3BCState(learner, state.normaliser), metrics | policy_metrics
 
     def act(self, state: TD3BCState, observation: Array) -> Array:
         """The policy at the normalised observation."""
-        return state.learner.policy(state.moments.normalise(observation))
-
-
-def moments_of(observation: Any) -> Moments:
-    """Mean and standard deviation (plus 1e-3) of each dimension, read in pieces, so that memory-mapped rows stay on disk."""
-    rows = len(observation)
-    pieces = list(chunks(rows))
-    mean = sum(np.asarray(observation[piece], np.float64).sum(axis=0) for piece in pieces) / rows
-    variance = sum(((np.asarray(observation[piece], np.float64) - mean) ** 2).sum(axis=0) for piece in pieces) / rows
-    return jax.tree.map(lambda x: jnp.asarray(x, jnp.float32), Moments(mean, np.sqrt(variance) + 1e-3))  # type: ignore[no-any-return]
+        return state.learner.policy(state.normaliser(observation))

@@ -2,6 +2,8 @@
 
 import numpy as np
 
+LEAST_SHARE = 0.25  # of half the rewards' range; rewards that are never negative stay above twice this by the paper's rule alone
+
 
 def auto_bins(action_dim: int) -> tuple[int, str]:
     """Partitions per dimension: 12 <= sqrt(bins) * action_dim <= 16, aimed at its middle."""
@@ -10,10 +12,17 @@ def auto_bins(action_dim: int) -> tuple[int, str]:
 
 
 def auto_pessimism(low: float, high: float, mean: float) -> tuple[float, str]:
-    """Scale of the uncertainty: near the mean reward and the mid-range, by magnitude."""
+    """Scale of the uncertainty: near the mean reward and the mid-range, by magnitude, and never far below the rewards' spread."""
     middle = (low + high) / 2
     # The paper's rule with magnitudes: rewards that are costs need as much pessimism as rewards that are gains.
     pessimism = (abs(mean) + abs(middle)) / 2
+    # Where rewards lie around 0 the rule gives next to nothing, and without pessimism GPC-SAC is SAC.
+    least = LEAST_SHARE * (high - low) / 2
+    if pessimism < least:
+        return least, (
+            f"{least:.3g}: {LEAST_SHARE:g} of half the range of rewards, {low:.3g} to {high:.3g}; around 0 the paper's rule, between the"
+            f" mean {mean:.3g} and the mid-range {middle:.3g}, would give only {pessimism:.3g}"
+        )
     return pessimism, f"{pessimism:.3g}: between the magnitudes of the mean reward {mean:.3g} and the mid-range {middle:.3g}"
 
 

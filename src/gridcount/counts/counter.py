@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridcount.counts.auto import auto_bins, auto_pessimism
 from gridcount.counts.grid import Grid, StateCells, StateResolution
 from gridcount.counts.tables import Table, empty_table, visit_rows
 from gridcount.data.transitions import Transitions
@@ -15,7 +16,7 @@ from gridcount.losses import count_uncertainty
 class GridCounter:
     """Visit counts of (state cell, action cell) pairs over a dataset, and the uncertainty they give.
 
-    >>> counter = GridCounter.fit(data, bins=30, pessimism=0.2)
+    >>> counter = GridCounter.fit(data)
     >>> counter.count(observation, action)         # visits per row; 0 where the log never went
     >>> counter.uncertainty(observation, action)   # u of Eq. 4.3; largest where the log never went
     """
@@ -28,15 +29,22 @@ class GridCounter:
         cls,
         data: Transitions,
         *,
-        bins: int,
+        bins: int | Literal["auto"] = "auto",
         state_bins: int | None = None,
         state_resolution: StateResolution = "exact",
         margin: float = 3.0,
-        pessimism: float = 1.0,
+        pessimism: float | Literal["auto"] = "auto",
         megabytes: float = 512,
         prior: Literal["none", "dataset"] = "dataset",
     ) -> "GridCounter":
-        """Map a dataset to the grid and count its own actions (or, with `prior="none"`, only prepare to count)."""
+        """Map a dataset to the grid and count its own actions (or, with `prior="none"`, only prepare to count).
+
+        "auto" takes the paper's rules, as training does.
+        """
+        if bins == "auto":
+            bins, _ = auto_bins(data.action_dim)
+        if pessimism == "auto":
+            pessimism, _ = auto_pessimism(float(data.reward.min()), float(data.reward.max()), float(data.reward.mean()))
         cells, (rank, _) = StateCells.fit(
             data.observation, data.next_observation, bins=bins if state_bins is None else state_bins, resolution=state_resolution
         )

@@ -50,8 +50,9 @@ class SparseTable(eqx.Module):
     """A bounded table: buckets of eight entries, found by hash, told apart by a 32-bit fingerprint.
 
     A pair finds its entry by fingerprint among the eight of its bucket; it takes another pair's entry for its own with a
-    probability of at most 8 / 2^32 per read. In a full bucket a new pair replaces the least visited entry and starts
-    afresh, so what is forgotten is what was rarest, and a forgotten pair is met with more pessimism, never with less.
+    probability of at most 8 / 2^32 per read. In a full bucket a new pair replaces the least visited entry that the batch does
+    not use, and starts afresh, so what is forgotten is what was rarest; where the batch uses them all, the new pair itself is
+    forgotten. A forgotten pair is met with more pessimism, never with less.
     """
 
     entries: Array  # [buckets, ways, 2] uint32: fingerprint, count
@@ -77,17 +78,25 @@ class SparseTable(eqx.Module):
         counts = rows[..., 1]
         match = (rows[..., 0] == fingerprint[:, None]) & (counts > 0)
         found = match.any(axis=1)
-        # The k-th new pair of a bucket takes its k-th least visited entry, so that two never take the same.
+        slot = match.argmax(axis=1)
+        # Entries that the batch uses stay: a bit for each of a bucket's, added up over its pairs.
+        place_of_bucket = jnp.cumsum(new_bucket) - 1
+        bit = jnp.where(new_pair & found, 1 << slot, 0)
+        used = jnp.zeros_like(bit).at[place_of_bucket].add(bit)[place_of_bucket]
+        in_use = (used[:, None] >> jnp.arange(WAYS)) & 1 == 1  # [batch, ways]
+        # The k-th new pair of a bucket takes its k-th least visited entry of the others, so that two never take the same.
         newcomer = jnp.cumsum(new_pair & ~found)
         before = jax.lax.cummax(jnp.where(new_bucket, newcomer - (new_pair & ~found), 0))
-        turn = jnp.clip(newcomer - before - 1, 0, WAYS - 1)
-        way = jnp.arange(WAYS)
-        smaller = (counts[:, None, :] < counts[:, :, None]) | ((counts[:, None, :] == counts[:, :, None]) & (way[None, :] < way[:, None]))
-        slot = jnp.where(found, match.argmax(axis=1), (smaller.sum(axis=2) == turn[:, None]).argmax(axis=1))
+        turn = newcomer - before - 1
+        way, age = jnp.arange(WAYS), jnp.where(in_use, np.uint32(0xFFFFFFFF), counts)
+        smaller = (age[:, None, :] < age[:, :, None]) | ((age[:, None, :] == age[:, :, None]) & (way[None, :] < way[:, None]))
+        least = (smaller.sum(axis=2) == turn[:, None]).argmax(axis=1)
+        room = turn < WAYS - in_use.sum(axis=1)
+        slot = jnp.where(found, slot, jnp.where(room, least, WAYS))  # beyond the last: nowhere
 
         count = jnp.where(match, counts, 0).sum(axis=1, dtype=jnp.uint32) + times
         entry = jnp.stack([fingerprint, count], axis=-1)
-        entries = self.entries.at[bucket, slot].set(entry, mode="promise_in_bounds")
+        entries = self.entries.at[bucket, slot].set(entry, mode="drop")
         return SparseTable(entries, self.fingerprint_bits), jnp.zeros_like(count).at[place].set(count, unique_indices=True)
 
     def read(self, state_cell: Array, action_cell: Array) -> Array:

@@ -18,13 +18,31 @@ def cache_directory() -> Path:
     return (Path(caches) if caches else Path.home() / ".cache") / "gridcount"
 
 
+def make_cache_folder(name: str) -> Path:
+    """A folder of the cache, there and writable, before anything is made or fetched that should go into it."""
+    folder = cache_directory() / name
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError("it is read-only")
+    except OSError as error:
+        raise OSError(f"{folder}: datasets cannot be kept there ({error}); name another folder in the variable GRIDCOUNT_HOME") from error
+    return folder
+
+
 @contextmanager
-def alone(target: Path) -> Iterator[None]:
-    """Hold others off while one process makes `target`: many runs on the same name start at the same moment."""
+def alone(target: Path, busy: str | None = None) -> Iterator[None]:
+    """Hold others off while one process makes `target`: many runs on the same name start at the same moment.
+
+    Where another holds it already, wait; or, with `busy`, refuse in these words.
+    """
     if sys.platform == "win32":
         yield
         return
     target.parent.mkdir(parents=True, exist_ok=True)
     with target.with_name(target.name + ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | (fcntl.LOCK_NB if busy else 0))
+        except BlockingIOError as error:
+            raise RuntimeError(busy) from error
         yield

@@ -15,7 +15,7 @@ from gridcount.data.cut import Bounds, action_units
 from gridcount.data.load import open_log
 from gridcount.data.log import BadValue, Log, log_of
 from gridcount.data.scan import Facts, Span, scan
-from gridcount.data.transitions import ACTION_SLACK, Transitions
+from gridcount.data.transitions import ACTION_SLACK, CHUNK, Transitions
 
 Severity = Literal["error", "warning", "note"]
 
@@ -129,14 +129,15 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
     span = facts.action
     largest = np.maximum(np.abs(span.low), np.abs(span.high))
     if facts.outside.count:
-        widest = int(np.argmax(np.where(np.isfinite(largest), largest, 0)))
-        yield (
-            "error",
-            log.action_names[widest],
-            facts.outside.first,
-            f"{facts.outside.count:,} rows have actions outside [-1, 1]; here {span.low[widest]:.4g} to {span.high[widest]:.4g}",
-            "import with --scale-actions, or with --action-low and --action-high: actions are mapped to [-1, 1], the policy's back",
-        )
+        for d in map(int, np.flatnonzero(largest > 1 + ACTION_SLACK)):
+            count, first = _outside(log.action, d)
+            yield (
+                "error",
+                log.action_names[d],
+                first,
+                f"{count:,} rows have actions outside [-1, 1]; here {span.low[d]:.4g} to {span.high[d]:.4g}",
+                "import with --scale-actions, or with --action-low and --action-high: actions are mapped to [-1, 1], the policy's back",
+            )
     elif largest.max() < TINY_ACTIONS and not span.constant.all():
         yield (
             "warning",
@@ -161,6 +162,18 @@ def _bounded(log: Log, facts: Facts) -> Iterator[_Judgement]:
         for d, name in enumerate(log.action_names):
             problem += f"; '{name}' goes from {facts.action.low[d]:.4g} to {facts.action.high[d]:.4g}" if d < 5 else ""
         yield "error", None, facts.outside.first, problem, "give bounds that hold every action with --action-low and --action-high"
+
+
+def _outside(action: Any, dimension: int) -> tuple[int, int]:
+    """How many rows of one dimension leave [-1, 1], and the first of them."""
+    count, first = 0, -1
+    for start in range(0, len(action), CHUNK):
+        size = np.abs(np.asarray(action[start : start + CHUNK])[:, dimension])
+        beyond = (size > 1 + ACTION_SLACK) & np.isfinite(size)
+        if beyond.any() and not count:
+            first = start + int(np.argmax(beyond))
+        count += int(np.count_nonzero(beyond))
+    return count, first
 
 
 def _constant(log: Log, facts: Facts) -> Iterator[_Judgement]:

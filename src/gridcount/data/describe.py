@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
-from gridcount.counts.grid import StateCells
+from gridcount.counts.grid import StateCells, StateResolution
 from gridcount.data.paper import PAPER, PaperRow
 from gridcount.data.transitions import Transitions, chunks
 
@@ -46,11 +46,18 @@ class Dimension:
 class Coverage:
     """How the log's visits spread over the grid."""
 
-    bins: int  # partitions per dimension
+    bins: int  # partitions per action dimension
+    state_bins: int  # partitions per state dimension
+    state_resolution: StateResolution  # "published": only the leading state dimensions are told apart
     state_cells: int  # different cells its observations lie in
     pairs: int  # different (state cell, action cell) pairs
     top_share: float  # share of visits that the most visited 1 % of state cells take
     seen_once: float  # share of state cells visited a single time
+
+    def grid_in_words(self) -> str:
+        """Which grid it is."""
+        merged = ", the leading ones only, as in the published results" if self.state_resolution == "published" else ""
+        return f"{self.bins} bins per action dimension, {self.state_bins} per state dimension{merged}"
 
 
 @dataclass(frozen=True)
@@ -86,8 +93,10 @@ class Description:
         return asdict(self)
 
 
-def describe(data: Transitions, bins: int | None = None) -> Description:
-    """Describe a dataset; its coverage on a grid of `bins` partitions per dimension (default: the suggested number)."""
+def describe(
+    data: Transitions, bins: int | None = None, state_bins: int | None = None, state_resolution: StateResolution = "exact"
+) -> Description:
+    """Describe a dataset; its coverage on a grid of `bins` partitions per dimension (default: the suggested number), or `state_bins`."""
     suggested, bins_rule = auto_bins(data.action_dim)
     reward_low, reward_high = float(data.reward.min()), float(data.reward.max())
     reward_mean = float(data.reward.mean(dtype=np.float64))
@@ -107,7 +116,7 @@ def describe(data: Transitions, bins: int | None = None) -> Description:
         reward_middle=(reward_low + reward_high) / 2,
         observation=_dimensions(data.observation_names, data.observation),
         action=_dimensions(data.action_names, data.action),
-        coverage=coverage(data, suggested if bins is None else bins),
+        coverage=coverage(data, suggested if bins is None else bins, state_bins, state_resolution),
         suggestions={
             "bins": Suggestion(suggested, bins_rule),
             "pessimism": Suggestion(pessimism, pessimism_rule),
@@ -117,17 +126,20 @@ def describe(data: Transitions, bins: int | None = None) -> Description:
     )
 
 
-def coverage(data: Transitions, bins: int) -> Coverage:
+def coverage(data: Transitions, bins: int, state_bins: int | None = None, state_resolution: StateResolution = "exact") -> Coverage:
     """How many cells the log visits, and how evenly; cells are those of GPC-SAC's grid over the same data."""
-    if bins < 1:
-        raise ValueError(f"a grid needs at least 1 bin per dimension, not {bins}")
-    cells, (state, _) = StateCells.fit(data.observation, data.next_observation, bins=bins)
+    state_bins = bins if state_bins is None else state_bins
+    if min(bins, state_bins) < 1:
+        raise ValueError(f"a grid needs at least 1 bin per dimension, not {min(bins, state_bins)}")
+    cells, (state, _) = StateCells.fit(data.observation, data.next_observation, bins=state_bins, resolution=state_resolution)
     actions, (action,) = StateCells.fit(data.action, bins=bins)  # the same rule of cells, ranked: no table of (bins + 1)^dims
     visits = np.bincount(state, minlength=cells.n_cells)
     visits = np.sort(visits[visits > 0])[::-1]  # cells only next observations reach are no visits
     pair = state.astype(np.int64) * actions.n_cells + action
     return Coverage(
         bins=bins,
+        state_bins=state_bins,
+        state_resolution=state_resolution,
         state_cells=len(visits),
         pairs=len(np.unique(pair)),
         top_share=float(visits[: math.ceil(len(visits) / 100)].sum() / len(data)),
@@ -174,7 +186,8 @@ def render(description: Description) -> RenderableType:
         ends = (f"{summary.low:,.4g} ", f" {summary.high:,.4g}")
         facts.add_row("", Text.assemble(ends[0], (sparkline(summary.histogram), "cyan"), ends[1]))
     c = d.coverage
-    facts.add_row(f"grid of {c.bins} bins", f"{c.state_cells:,} state cells visited, {c.pairs:,} (state, action) cells")
+    facts.add_row("grid", c.grid_in_words())
+    facts.add_row("", f"{c.state_cells:,} state cells visited, {c.pairs:,} (state, action) cells")
     facts.add_row("", f"the top 1 % of cells take {c.top_share:.1%} of the visits; {c.seen_once:.1%} of the cells were seen once")
 
     ranges = Table("dimension", "low", "mean", "high", "deviation")

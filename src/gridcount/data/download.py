@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from gridcount.data.cache import alone, cache_directory
+from gridcount.data.cache import alone, cache_directory, make_cache_folder
 from gridcount.data.catalogue import unknown
 
 HOST = "http://rail.eecs.berkeley.edu"
@@ -59,7 +59,7 @@ def fetch(name: str, console: Console | None = None) -> Path:
         raise unknown("D4RL dataset", name, list(published()))
     file, console = published()[name], console or Console(stderr=True)
     if not file.target.is_file():
-        file.target.parent.mkdir(parents=True, exist_ok=True)
+        make_cache_folder("datasets")
         with alone(file.target):
             if not file.target.is_file():  # else another process brought it while this one waited
                 _download(file, console)

@@ -1,7 +1,5 @@
 """One way in: a dataset's name, an imported name, a file or a Minari folder becomes checked Transitions."""
 
-import os
-import sys
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
@@ -17,6 +15,7 @@ from gridcount.data.cut import Bounds, Cut, cut, to_transitions
 from gridcount.data.d4rl import hdf5_pieces
 from gridcount.data.download import fetch, published
 from gridcount.data.log import Collected, Log, join, log_of, spooled
+from gridcount.data.memory import memory_limit
 from gridcount.data.minari import PREFIX, find_minari, is_minari, minari_environment, minari_folder, minari_pieces
 from gridcount.data.tables import SUFFIXES, table_pieces
 from gridcount.data.transitions import Transitions
@@ -170,13 +169,22 @@ def _locate(name: str, source: Source, console: Console | None, progress: maze2d
     raise unknown("dataset", name, known_names())
 
 
+def settled_source(name: str, source: Source = "auto") -> Literal["", "d4rl", "generated"]:
+    """Which data a published name means here and now; "" for a file or an imported name, which mean themselves."""
+    if name not in NAMES:
+        return ""
+    if source == "auto":
+        return "generated" if name in MAZE_NAMES and not published()[name].target.is_file() else "d4rl"
+    return source
+
+
 def _published(name: str, source: Source, console: Console | None, progress: maze2d.Progress | None) -> Path:
     if source not in ("auto", "d4rl", "generated"):
         raise unknown("source", source, ("auto", "d4rl", "generated"))
     if name not in MAZE_NAMES:
         _refuse_source(name, "auto" if source == "d4rl" else source)
         return fetch(name, console)
-    if source == "d4rl" or (source == "auto" and published()[name].target.is_file()):
+    if settled_source(name, source) == "d4rl":
         return fetch(name, console)
     return maze2d.make(name, progress=progress)
 
@@ -197,8 +205,7 @@ def _on_disk(path: str) -> Path:
 
 def _is_large(path: Path) -> bool:
     """Whether a file or folder would fill more than half of the machine's memory."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
-    return _bytes(path) > memory / 2
+    return _bytes(path) > memory_limit() / 2
 
 
 def _bytes(path: Path) -> int:

@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.cache import cache_directory
+from gridcount.data.cache import cache_directory, make_cache_folder
 from gridcount.data.catalogue import MAZE_NAMES, MAZES, unknown
 from gridcount.data.d4rl import write_hdf5
 
@@ -39,6 +39,8 @@ def make(
         "seed": seed,
     }
     if not _holds(path, attributes):
+        if directory is None:
+            make_cache_folder("datasets")
         write_hdf5(path, generate(name, transitions, seed, progress), attributes)
     return path
 

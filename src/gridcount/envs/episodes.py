@@ -73,9 +73,10 @@ class GymnasiumEpisodes:
             observation, reward[i], terminated[i], truncated[i], info = self._environments[i].step(bounded[i])
             self._observation[i] = self._flat(observation)
             told = next((info[key] for key in SUCCESS if key in info), None)
-            if told is not None:
-                self._success = np.zeros(episodes, np.bool_) if self._success is None else self._success
-                self._success[i] = bool(told)
+            if told is not None and self._success is None:
+                self._success = np.zeros(episodes, np.bool_)
+            if self._success is not None:
+                self._success[i] = bool(told)  # some environments tell success only when it happens
         truncated |= self._running & (self._steps >= self.limit)
         self._running &= ~(terminated | truncated)
         return self._observation.copy(), reward, terminated, truncated

@@ -82,8 +82,8 @@ def _coverage(figure_class: Any, data: Transitions, description: Description) ->
     """Visits per state cell, most visited first, and what share of all visits the first cells take."""
     from matplotlib.ticker import StrMethodFormatter
 
-    bins = description.coverage.bins
-    cells, (state, _) = StateCells.fit(data.observation, data.next_observation, bins=bins)
+    grid = description.coverage
+    cells, (state, _) = StateCells.fit(data.observation, data.next_observation, bins=grid.state_bins, resolution=grid.state_resolution)
     visits = np.bincount(state, minlength=cells.n_cells)
     visits = np.sort(visits[visits > 0])[::-1]
     figure = figure_class(figsize=(9, 3.5), layout="constrained")
@@ -99,7 +99,7 @@ def _coverage(figure_class: Any, data: Transitions, description: Description) ->
     share.legend(frameon=False, loc="lower right")
     for axis in (rank, share):
         _plain(axis)
-    return f"visits to {len(visits):,} state cells, {bins} bins per dimension", figure
+    return f"visits to {len(visits):,} state cells, {grid.state_bins} bins per dimension", figure
 
 
 def _map(figure_class: Any, data: Transitions) -> tuple[str, Any]:

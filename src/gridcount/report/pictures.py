@@ -12,7 +12,9 @@ from gridcount.data.catalogue import MAZE_NAMES
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import evaluate
 from gridcount.losses import count_uncertainty
-from gridcount.training.logs import read_rows
+from gridcount.report.labels import dataset_in_words, run_labels
+from gridcount.training.checkpoints import numbered
+from gridcount.training.logs import Row, read_rows
 from gridcount.training.run import read_plan, restore_policies
 
 try:
@@ -31,25 +33,31 @@ def draw_curves(runs: list[Path], path: Path) -> Path:
     """Normalised score (or return, where a run has no score) over updates: the mean over seeds, shaded from lowest to highest."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    found = {run: read_rows(run) for run in runs}
-    metric = "score" if all("score" in row for rows in found.values() for row in rows if "return" in row) else "return"
-    for run, colour in zip(runs, _cycle(len(runs)), strict=True):
-        plan, rows = read_plan(run), [row for row in found[run] if row.get(metric) is not None]
-        if not rows:
+    found, plans = [read_rows(run) for run in runs], [read_plan(run) for run in runs]
+    metric = "score" if all("score" in row for rows in found for row in rows if "return" in row) else "return"
+    for run, rows, plan, label, colour in zip(runs, found, plans, run_labels(runs, plans), _cycle(len(runs)), strict=True):
+        updates, scores = curve(rows, plan.seeds, metric)
+        if not updates:
             raise ValueError(f"{run}: no evaluation has been written yet, so there is no curve to draw")
-        updates = sorted({row["updates"] for row in rows})
-        scores = np.array([[row[metric] for row in rows if row["updates"] == u] for u in updates])  # [evaluations, seeds]
-        label = f"{plan.algorithm} ({len(plan.seeds)} seed{'s' if len(plan.seeds) > 1 else ''})"
         axes.fill_between(updates, scores.min(axis=1), scores.max(axis=1), color=colour, alpha=0.18, linewidth=0)
-        axes.plot(updates, scores.mean(axis=1), color=colour, label=label)
-    plan = read_plan(runs[0])
+        axes.plot(updates, scores.mean(axis=1), color=colour, label=label, marker="o" if len(updates) == 1 else None)
     if metric == "score":
         axes.axhline(100, color="#888", linewidth=0.8, linestyle=":")
     label = "normalised score" if metric == "score" else "return"
-    axes.set(xlabel="updates", ylabel=label, title=f"{Path(plan.dataset).name}, {plan.episodes} episodes per evaluation")
+    data, episodes = {dataset_in_words(plan) for plan in plans}, {plan.episodes for plan in plans}
+    title = [*data][:1] if len(data) == 1 else []
+    title += [f"{' or '.join(map(str, sorted(episodes)))} episodes per evaluation"]
+    axes.set(xlabel="updates", ylabel=label, title=", ".join(title))
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     return _save(figure, path)
+
+
+def curve(rows: list[Row], seeds: tuple[int, ...], metric: str) -> tuple[list[int], NDArray[np.float64]]:
+    """A metric at the updates after which every seed has it, [evaluations, seeds]: a live run may be between two seeds."""
+    found = {(row["updates"], row["seed"]): row[metric] for row in rows if row.get(metric) is not None}
+    updates = [each for each in sorted({each for each, _ in found}) if all((each, seed) in found for seed in seeds)]
+    return updates, np.array([[found[each, seed] for seed in seeds] for each in updates])
 
 
 def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> Path:
@@ -93,10 +101,10 @@ def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> P
 def draw_run(run: Path, prepared: Prepared, data: Transitions) -> list[Path]:
     """All pictures of a run, in its directory."""
     plan = read_plan(run)
-    if not any(row.get("return") is not None for row in read_rows(run)):
+    if not curve(read_rows(run), plan.seeds, "return")[0]:
         return []
     pictures = [draw_curves([run], run / "curve.png")]
-    if plan.environment in MAZE_NAMES:
+    if plan.environment in MAZE_NAMES and numbered(run / "checkpoints"):
         pictures.append(draw_maze(run, prepared, data, run / "maze.png"))
     return pictures
 

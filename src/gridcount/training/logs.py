@@ -38,10 +38,15 @@ class MetricLog:
         scalars = {key: float(value) for key, value in row.items() if key not in ("seed", "updates") and value is not None}
         self._files[event_file(row["seed"])].write(_record(_event(time.time(), step=row["updates"], scalars=scalars)))
 
-    def sizes(self) -> dict[str, int]:
-        """Put everything on the disk and tell each file's size, for the checkpoint to remember."""
+    def flush(self) -> None:
+        """Let others read what was written so far."""
         for file in self._files.values():
             file.flush()
+
+    def sizes(self) -> dict[str, int]:
+        """Put everything on the disk and tell each file's size, for the checkpoint to remember."""
+        self.flush()
+        for file in self._files.values():
             os.fsync(file.fileno())
         return {name: file.tell() for name, file in self._files.items()}
 
@@ -57,11 +62,18 @@ def event_file(seed: int) -> str:
 
 
 def read_rows(directory: Path) -> list[Row]:
-    """All rows of a run's metrics."""
+    """All rows of a run's metrics; a last line that a live run is still writing, or a killed one never finished, is left out."""
     path = directory / "metrics.jsonl"
     if not path.exists():
         raise FileNotFoundError(f"{directory}: not a run directory, it holds no metrics.jsonl")
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    *lines, _ = path.read_bytes().split(b"\n")  # what follows the last end of a line is not whole
+    rows = []
+    for number, line in enumerate(lines, start=1):
+        try:
+            rows.append(dict(json.loads(line)))
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{path}, line {number}: not a row of metrics ({error}); resume the run to write it anew") from error
+    return rows
 
 
 def _record(data: bytes) -> bytes:

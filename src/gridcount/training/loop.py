@@ -38,8 +38,11 @@ class Learners(Protocol):
     def states(self) -> list[Any]:
         """The seeds' states, one by one."""
 
-    def advance(self, start: int) -> SeedMetrics:
-        """Make a block of updates from update `start` on, for every seed."""
+    def advance(self, start: int, updates: int | None = None, then: int | None = None) -> SeedMetrics:
+        """Make a block of updates from update `start` on, for every seed.
+
+        `updates` says how many, where they are not as many as usual (another program is compiled for it), and `then` how many come next.
+        """
 
 
 class SideBySide:
@@ -52,25 +55,26 @@ class SideBySide:
         self._states = list(states)
         self._rows = jax.tree.map(jnp.asarray, rows)
         self._keys = list(keys)
-        self._block = jax.jit(block, donate_argnums=0)
+        self._block = block
         self._pool = ThreadPoolExecutor(min(len(self._states), len(available_cores())))
-        self._compiled: Any = None
+        self._compiled: dict[int | None, Any] = {}  # a program for each size of block
 
     @property
     def states(self) -> list[Any]:
         """The seeds' states, one by one."""
         return self._states
 
-    def advance(self, start: int) -> SeedMetrics:
+    def advance(self, start: int, updates: int | None = None, then: int | None = None) -> SeedMetrics:
         """Make a block of updates from update `start` on, for every seed."""
         first = jnp.asarray(start, jnp.int32)
-        if self._compiled is None:  # once, before threads race to do it
-            self._compiled = self._block.lower(self._states[0], self._rows, self._keys[0], first).compile()
-        results = list(self._pool.map(lambda i: self._run(i, first), range(len(self._states))))
+        if updates not in self._compiled:  # once, before threads race to do it
+            block = jax.jit(_sized(self._block, updates), donate_argnums=0)
+            self._compiled[updates] = block.lower(self._states[0], self._rows, self._keys[0], first).compile()
+        results = list(self._pool.map(lambda i: self._run(i, first, updates), range(len(self._states))))
         return {name: np.array([float(metrics[name]) for metrics in results]) for name in results[0]}
 
-    def _run(self, index: int, first: Array) -> Metrics:
-        self._states[index], metrics = self._compiled(self._states[index], self._rows, self._keys[index], first)
+    def _run(self, index: int, first: Array, updates: int | None) -> Metrics:
+        self._states[index], metrics = self._compiled[updates](self._states[index], self._rows, self._keys[index], first)
         return {name: metric.block_until_ready() for name, metric in metrics.items()}
 
 
@@ -86,16 +90,19 @@ class Vectorised:
         self._stacked = jax.device_put(jax.tree.map(lambda *leaves: jnp.stack(leaves), *states), by_seed)
         self._rows = jax.device_put(rows, everywhere)
         self._keys = jax.device_put(jnp.stack(list(keys)), by_seed)
-        self._block = jax.jit(jax.vmap(block, in_axes=(0, None, 0, None)), donate_argnums=0)
+        self._block = block
+        self._compiled: dict[int | None, Any] = {}  # a program for each size of block
 
     @property
     def states(self) -> list[Any]:
         """The seeds' states, one by one."""
         return [jax.tree.map(lambda leaf, i=i: leaf[i], self._stacked) for i in range(self._count)]
 
-    def advance(self, start: int) -> SeedMetrics:
+    def advance(self, start: int, updates: int | None = None, then: int | None = None) -> SeedMetrics:
         """Make a block of updates from update `start` on, for every seed."""
-        self._stacked, metrics = self._block(self._stacked, self._rows, self._keys, jnp.asarray(start, jnp.int32))
+        if updates not in self._compiled:
+            self._compiled[updates] = jax.jit(jax.vmap(_sized(self._block, updates), in_axes=(0, None, 0, None)), donate_argnums=0)
+        self._stacked, metrics = self._compiled[updates](self._stacked, self._rows, self._keys, jnp.asarray(start, jnp.int32))
         return {name: np.asarray(values, np.float64) for name, values in metrics.items()}
 
 
@@ -108,39 +115,41 @@ class OnDisk:
     def __init__(self, algorithm: Algorithm[Any], updates: int, states: Sequence[Any], rows: Batch, keys: Sequence[Array]):
         self._states = list(states)
         self._rows, self._keys, self._updates = rows, list(keys), updates
-        self._draw = jax.jit(lambda key, start: draw(key, start, updates, algorithm.batch_size, len(rows.reward)))
+        self._draw = jax.jit(partial(draw, batch_size=algorithm.batch_size, rows=len(rows.reward)), static_argnames="updates")
         self._learn = jax.jit(partial(learn, algorithm), donate_argnums=0)
-        self._compiled: Any = None
+        self._compiled: dict[int, Any] = {}  # a program for each size of block
         self._pool = ThreadPoolExecutor(min(len(self._states), len(available_cores())))
         self._readers = ThreadPoolExecutor(len(self._states))
-        self._ahead: dict[tuple[int, int], Future[tuple[Batch, Array]]] = {}  # (seed, start) -> its batches
+        self._ahead: dict[tuple[int, int, int], Future[tuple[Batch, Array]]] = {}  # (seed, start, updates) -> its batches
 
     @property
     def states(self) -> list[Any]:
         """The seeds' states, one by one."""
         return self._states
 
-    def advance(self, start: int) -> SeedMetrics:
+    def advance(self, start: int, updates: int | None = None, then: int | None = None) -> SeedMetrics:
         """Make a block of updates from update `start` on, for every seed."""
-        if self._compiled is None:  # once, before threads race to do it
-            self._compiled = self._learn.lower(self._states[0], *self._batches(0, start).result()).compile()
-        results = list(self._pool.map(lambda i: self._run(i, start), range(len(self._states))))
+        size, following = (self._updates if count is None else count for count in (updates, then))
+        if size not in self._compiled:  # once, before threads race to do it
+            self._compiled[size] = self._learn.lower(self._states[0], *self._batches(0, start, size).result()).compile()
+        results = list(self._pool.map(lambda i: self._run(i, start, size, following), range(len(self._states))))
         return {name: np.array([float(metrics[name]) for metrics in results]) for name in results[0]}
 
-    def _run(self, index: int, start: int) -> Metrics:
-        batches, keys = self._batches(index, start).result()
-        del self._ahead[index, start]
-        self._batches(index, start + self._updates)  # read ahead
-        self._states[index], metrics = self._compiled(self._states[index], batches, keys)
+    def _run(self, index: int, start: int, updates: int, following: int) -> Metrics:
+        batches, keys = self._batches(index, start, updates).result()
+        del self._ahead[index, start, updates]
+        if following:
+            self._batches(index, start + updates, following)  # read ahead
+        self._states[index], metrics = self._compiled[updates](self._states[index], batches, keys)
         return {name: metric.block_until_ready() for name, metric in metrics.items()}
 
-    def _batches(self, index: int, start: int) -> "Future[tuple[Batch, Array]]":
-        if (index, start) not in self._ahead:
-            self._ahead[index, start] = self._readers.submit(self._gather, index, start)
-        return self._ahead[index, start]
+    def _batches(self, index: int, start: int, updates: int) -> "Future[tuple[Batch, Array]]":
+        if (index, start, updates) not in self._ahead:
+            self._ahead[index, start, updates] = self._readers.submit(self._gather, index, start, updates)
+        return self._ahead[index, start, updates]
 
-    def _gather(self, index: int, start: int) -> tuple[Batch, Array]:
-        indices, keys = self._draw(self._keys[index], jnp.asarray(start, jnp.int32))
+    def _gather(self, index: int, start: int, updates: int) -> tuple[Batch, Array]:
+        indices, keys = self._draw(self._keys[index], jnp.asarray(start, jnp.int32), updates=updates)
         flat = np.asarray(indices).reshape(-1)
         order = np.argsort(flat, kind="stable")  # the disk is read from front to back
         place = np.empty_like(order)
@@ -150,6 +159,10 @@ class OnDisk:
             return jnp.asarray(column[flat[order]][place].reshape(*indices.shape, *column.shape[1:]))
 
         return jax.tree.map(read, self._rows), keys
+
+
+def _sized(block: Block, updates: int | None) -> Block:
+    return block if updates is None else partial(block, updates=updates)
 
 
 def make_learners(algorithm: Algorithm[Any], updates: int, states: Sequence[Any], rows: Batch, keys: Sequence[Array]) -> Learners:

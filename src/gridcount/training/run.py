@@ -3,16 +3,12 @@
 import hashlib
 import json
 import math
-import os
-import platform
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, fields, replace
-from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from pathlib import Path
 from types import FrameType
@@ -23,17 +19,24 @@ import numpy as np
 
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import Prepared, Report
+from gridcount.algorithms.ranges import refuse_out_of_range
+from gridcount.data.cache import alone
 from gridcount.data.catalogue import unknown
-from gridcount.data.transitions import Transitions
+from gridcount.data.transitions import Batch, Transitions
 from gridcount.evaluation.environments import dimensions, refuse_misfit
 from gridcount.evaluation.rollouts import Act, InUnits, evaluate
 from gridcount.training import checkpoints
 from gridcount.training.logs import MetricLog, Row, read_rows
 from gridcount.training.loop import SeedMetrics, make_learners, seed_keys
+from gridcount.training.machine import describe_machine
 from gridcount.training.progress import Display
 
 EPOCH = 1000  # updates per block at most
-EXPLODED = 1e9  # no metric of a healthy run reaches this
+EXPLODED = 1e8  # no metric of a healthy run reaches this many squares of what its rewards can add up to,
+LEAST_SCALE = 100.0  # of which at least this is taken for granted: rewards of 1 for ever
+
+
+BlockMetrics = tuple[int, dict[str, list[float]]]  # a block's number of updates, and per metric its mean over them, seed by seed
 
 
 class Diverged(RuntimeError):
@@ -60,6 +63,7 @@ class Plan:
     scale_actions: bool = False  # how a file's actions came to lie in [-1, 1]
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
+    source: str = ""  # of a published name: "d4rl" or "generated"; "" for a file, and where it was not recorded
 
     def check(self) -> None:
         """Refuse a plan that cannot be carried out, before anything is computed."""
@@ -69,15 +73,24 @@ class Plan:
             dimensions(self.environment)  # which makes it, or says why not
         if not self.seeds or self.updates < 1 or self.evaluate_every < 1 or self.episodes < 1:
             raise ValueError("seeds, updates, evaluate-every and episodes must all be at least 1")
-        if self.evaluate_every > EPOCH and self.evaluate_every % EPOCH:
-            raise ValueError(f"evaluate-every is {self.evaluate_every}; above {EPOCH} it must be a multiple of {EPOCH}")
-        if self.updates % self.evaluate_every:
-            raise ValueError(f"updates ({self.updates}) must be a multiple of evaluate-every ({self.evaluate_every})")
+        if min(self.seeds) < 0:
+            raise ValueError(f"seed is {min(self.seeds)}; it must be at least 0")
+
+    def evaluates_after(self, done: int) -> bool:
+        """Whether policies are scored after this many updates: at every multiple of `evaluate_every`, and at the end."""
+        return done == self.updates or done % self.evaluate_every == 0
+
+    def block_after(self, done: int) -> int:
+        """How many updates come next: an epoch, or what is left to the next evaluation; 0 at the end."""
+        evaluation = min(done - done % self.evaluate_every + self.evaluate_every, self.updates)
+        return max(0, min(EPOCH, evaluation - done))
 
     def make_algorithm(self) -> Any:
         """The algorithm with this plan's hyper-parameters."""
         kind = ALGORITHMS[self.algorithm]
-        return kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in self.fields.items()})
+        algorithm = kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in self.fields.items()})
+        refuse_out_of_range(algorithm)
+        return algorithm
 
 
 def settings(algorithm: Any) -> dict[str, Any]:
@@ -111,20 +124,35 @@ def train(
 
     `in_units` maps the policy's actions to the units of the log and the environment.
     """
+    refuse_unfit(plan, prepared, keep)
+    busy = f"{directory}: another process is training this run; wait until it ends, or stop it first"
+    with alone(directory / "run", busy):
+        if (directory / "config.json").exists():
+            refuse_other_plan(directory, plan)
+        return _train(plan, prepared, directory, display, keep, save_every, in_units)
+
+
+def refuse_unfit(plan: Plan, prepared: Prepared, keep: int) -> None:
+    """Refuse what cannot be carried out with this data, before a directory is made for it."""
     plan.check()
-    algorithm, rows = prepared.algorithm, prepared.rows
     if keep < 1:
         raise ValueError(f"keep is {keep}; a run keeps at least 1 checkpoint")
     if plan.environment is not None:
-        refuse_misfit(plan.environment, rows.observation.shape[1], rows.action.shape[1])
+        refuse_misfit(plan.environment, prepared.rows.observation.shape[1], prepared.rows.action.shape[1])
+
+
+def _train(
+    plan: Plan, prepared: Prepared, directory: Path, display: Display, keep: int, save_every: float, in_units: InUnits | None
+) -> list[Row]:
+    algorithm, rows = prepared.algorithm, prepared.rows
     keys = [seed_keys(seed) for seed in plan.seeds]
     done = 0
-    pending: list[dict[str, list[float]]] = []  # metrics of blocks since the last evaluation
+    pending: list[BlockMetrics] = []  # of blocks since the last evaluation
     sizes: dict[str, int] = {}
     if saved := checkpoints.numbered(directory / "checkpoints"):
         states, done, pending, sizes = _restore(saved[-1], [_template(prepared)] * len(keys), plan)
     write_record(directory, plan)
-    block_size = min(plan.evaluate_every, EPOCH)
+    limit = _limit(algorithm, rows)
     act = jax.jit(algorithm.act)
     log = MetricLog(directory, plan.seeds, sizes)
     last_save = time.monotonic()
@@ -143,19 +171,21 @@ def train(
         if not saved:
             inits = zip(plan.seeds, keys, strict=True)
             states = [algorithm.init(init_key, rows, _reporting(display, seed, stop)) for seed, (init_key, _) in inits]
-        learners = make_learners(algorithm, block_size, states, rows, [train_key for _, train_key in keys])
+        usual = min(plan.evaluate_every, EPOCH)
+        learners = make_learners(algorithm, usual, states, rows, [train_key for _, train_key in keys])
         display.begin(plan.updates, done)
-        while done < plan.updates:
-            metrics = learners.advance(done)
-            _refuse_divergence(metrics, learners.states, plan.seeds, done, directory)
-            done += block_size
-            pending.append({name: values.tolist() for name, values in metrics.items()})
-            display.advance(done, pending[-1])
-            if done % plan.evaluate_every == 0:
+        while size := plan.block_after(done):
+            metrics = learners.advance(done, size, plan.block_after(done + size))
+            _refuse_divergence(metrics, limit, learners.states, plan.seeds, done, directory)
+            done += size
+            pending.append((size, {name: values.tolist() for name, values in metrics.items()}))
+            display.advance(done, pending[-1][1])
+            if plan.evaluates_after(done):
                 evaluations = _evaluate(plan, act, learners.states, done, in_units, rows.observation.shape[1])
                 for row in _rows(plan, done, pending, evaluations):
                     log.write(row)
                     display.evaluated(row)
+                log.flush()
                 pending = []
                 if done == plan.updates or time.monotonic() - last_save > save_every:
                     save()
@@ -182,7 +212,10 @@ def refuse_other_plan(directory: Path, plan: Plan) -> None:
     before, after = (json.loads(json.dumps(asdict(each))) for each in (read_plan(directory), plan))
     if after["updates"] < before["updates"]:
         raise ValueError(f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}")
-    before, after = (each | each.pop("fields") | {"updates": 0} for each in (before, after))
+    free = {"updates"}
+    if before["fingerprint"] == after["fingerprint"]:
+        free |= {"dataset", "source"}  # the same rows, wherever they lie
+    before, after = (each | each.pop("fields") | dict.fromkeys(free) for each in (before, after))
     changed = {name: (before.get(name), after.get(name)) for name in before | after if before.get(name) != after.get(name)}
     if changed:
         listed = "; ".join(f"{name} was {old}, now {new}" for name, (old, new) in changed.items())
@@ -199,31 +232,12 @@ def fingerprint(data: Transitions) -> str:
 
 def write_record(directory: Path, plan: Plan) -> None:
     """Record the plan, and the machine and versions it runs on (one entry per start)."""
+    machine = describe_machine()
     directory.mkdir(parents=True, exist_ok=True)
     _write_whole(directory / "config.json", json.dumps(asdict(plan), indent=2) + "\n")
     path = directory / "environment.json"
     starts = json.loads(path.read_text()) if path.exists() else []
-    _write_whole(path, json.dumps([*starts, _environment()], indent=2) + "\n")
-
-
-def _environment() -> dict[str, Any]:
-    versions = {}
-    for package in ("gridcount", "jax", "jaxlib", "equinox", "optax", "numpy", "mujoco", "gymnasium", "gymnasium-robotics"):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = "not installed"
-    git = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=Path(__file__).parent, check=False)
-    return {
-        "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-        "commit": git.stdout.strip() or "unknown",
-        "python": platform.python_version(),
-        "platform": platform.platform(),
-        "cores": os.cpu_count(),
-        "devices": [str(device) for device in jax.devices()],
-        "versions": versions,
-        "command": sys.argv[1:],
-    }
+    _write_whole(path, json.dumps([*starts, machine], indent=2) + "\n")
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -248,7 +262,7 @@ def _reporting(display: Display, seed: int, stop: "_Stop") -> Report:
     return report
 
 
-def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], int, list[dict[str, list[float]]], dict[str, int]]:
+def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], int, list[BlockMetrics], dict[str, int]]:
     arrays = checkpoints.load(path)
     if "run" not in arrays:  # written last
         raise ValueError(f"{path}: the checkpoint is damaged (its end is missing); delete it to go on from the one before")
@@ -277,19 +291,26 @@ def _policy(act: Any, state: Any) -> Act:
     return lambda observation: np.asarray(act(state, observation))
 
 
-def _rows(plan: Plan, done: int, pending: list[dict[str, list[float]]], evaluations: list[dict[str, float]]) -> Iterator[Row]:
+def _rows(plan: Plan, done: int, pending: list[BlockMetrics], evaluations: list[dict[str, float]]) -> Iterator[Row]:
+    sizes, blocks = zip(*pending, strict=True)
     for i, seed in enumerate(plan.seeds):
-        means = {name: float(np.mean([block[name][i] for block in pending])) for name in pending[0]}
+        means = {name: float(np.average([block[name][i] for block in blocks], weights=sizes)) for name in blocks[0]}
         yield {"updates": done, "seed": seed} | evaluations[i] | means
 
 
-def _refuse_divergence(metrics: SeedMetrics, states: list[Any], seeds: tuple[int, ...], done: int, directory: Path) -> None:
+def _limit(algorithm: Any, rows: Batch) -> float:
+    """What no metric may reach: losses are squares of values, and values grow with the rewards."""
+    scale = float(np.abs(rows.reward).max()) / max(1 - getattr(algorithm, "discount", 0.0), 1e-6)
+    return EXPLODED * max(scale, LEAST_SCALE) ** 2
+
+
+def _refuse_divergence(metrics: SeedMetrics, limit: float, states: list[Any], seeds: tuple[int, ...], done: int, directory: Path) -> None:
     """Stop at the first bad metric, or at weights that went bad in the block's last update, which no metric has seen yet."""
     bad_metrics = (
         (seed, f"metric '{name}' became {value:.3g}")
         for name, values in metrics.items()
         for seed, value in zip(seeds, values.tolist(), strict=True)
-        if not math.isfinite(value) or abs(value) > EXPLODED
+        if not math.isfinite(value) or abs(value) > limit
     )
     bad_weights = (
         (seed, f"'{jax.tree_util.keystr(path)}' is no longer finite")

@@ -1,0 +1,87 @@
+"""What values each hyper-parameter may have: one table for the fields of every algorithm, so that nonsense is refused before it trains."""
+
+import math
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+
+class Range(NamedTuple):
+    """The numbers from `low` to `high`, both among them unless they are left out."""
+
+    low: float
+    high: float = math.inf
+    without_low: bool = False
+    without_high: bool = False
+
+    def holds(self, value: float) -> bool:
+        """Whether a number lies within; NaN and infinity never do."""
+        above = value > self.low if self.without_low else value >= self.low
+        below = value < self.high if self.without_high else value <= self.high
+        return above and below and math.isfinite(value)
+
+    def __str__(self) -> str:
+        low = "above" if self.without_low else "at least"
+        high = "below" if self.without_high else "at most"
+        return f"{low} {self.low:g}" + (f" and {high} {self.high:g}" if math.isfinite(self.high) else "")
+
+
+WHOLE = Range(1)  # how many there are of something, or how often
+POSITIVE = Range(0, without_low=True)  # steps, widths and the like
+WEIGHT = Range(0)  # 0 leaves the term out
+STEP = Range(0, 1, without_low=True)  # of an average: 1 keeps nothing of what was
+SHARE = Range(0, 1, without_high=True)
+ANY = Range(-math.inf)
+
+RANGES = {  # field -> its range, in every algorithm that has the field
+    "hidden": WHOLE,  # each layer
+    "batch_size": WHOLE,
+    "discount": SHARE,
+    "policy_rate": POSITIVE,
+    "critic_rate": POSITIVE,
+    "value_rate": POSITIVE,
+    "target_step": STEP,
+    "average_step": STEP,
+    "critics": WHOLE,
+    "n_critics": WHOLE,
+    "policy_every": WHOLE,
+    "pretraining_updates": WEIGHT,
+    # counting
+    "bins": WHOLE,
+    "state_bins": WHOLE,
+    "margin": WHOLE,
+    "pessimism": WEIGHT,
+    "q_floor": ANY,
+    "beta": WEIGHT,
+    "beta_next": WEIGHT,
+    "ood_weight": WEIGHT,
+    "ood_next_weight": WEIGHT,
+    "table_megabytes": Range(1),
+    # the others' own
+    "advantage_scale": WEIGHT,
+    "ambition": WEIGHT,
+    "best_share": STEP,
+    "conservatism": WEIGHT,
+    "critic_penalty": WEIGHT,
+    "policy_penalty": WEIGHT,
+    "diversity": WEIGHT,
+    "dropout": SHARE,
+    "expectile": Range(0, 1, without_low=True, without_high=True),
+    "imitation_updates": WEIGHT,
+    "lagrange_threshold": ANY,
+    "reward_scale": POSITIVE,
+    "sampled_actions": WHOLE,
+    "schedule_updates": WHOLE,
+    "smoothing": WEIGHT,
+    "smoothing_limit": WEIGHT,
+    "weight_limit": POSITIVE,
+}
+
+
+def refuse_out_of_range(algorithm: Any) -> None:
+    """Refuse a field whose value lies outside its range, naming its flag; words such as "auto" and None are not numbers to judge."""
+    for field in fields(algorithm):
+        value, allowed = getattr(algorithm, field.name), RANGES.get(field.name)
+        numbers = [number for number in (value if isinstance(value, tuple) else (value,)) if isinstance(number, int | float)]
+        if allowed is not None and not all(map(allowed.holds, numbers)):
+            shown = " ".join(f"{number:g}" for number in numbers)
+            raise ValueError(f"--{field.name.replace('_', '-')} is {shown}; it must be {allowed}")

@@ -1,0 +1,34 @@
+"""How much memory this process may fill: the machine's, or less where a container or a job scheduler says so."""
+
+import os
+import sys
+from pathlib import Path, PurePosixPath
+
+VERSION_1, VERSION_2 = "memory.limit_in_bytes", "memory.max"  # files that hold the limit of a control group
+
+
+def memory_limit(root: Path = Path("/")) -> int:
+    """Bytes: the machine's memory, or the lowest limit of the control groups (v1 and v2) this process is in."""
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
+    return min([physical, *_group_limits(root)])
+
+
+def _group_limits(root: Path) -> list[int]:
+    """The limits of the process's groups and all above them; inside a container those may be at the top alone."""
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:  # not Linux
+        return []
+    limits = []
+    for line in lines:
+        _, controllers, group = line.split(":", 2)  # as in "5:memory:/jobs/17", and "0::/jobs/17" in version 2
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        top, file = (root / "sys/fs/cgroup/memory", VERSION_1) if controllers else (root / "sys/fs/cgroup", VERSION_2)
+        path = PurePosixPath(group.lstrip("/"))
+        for folder in (path, *path.parents):
+            try:
+                limits.append(int((top / folder / file).read_text()))
+            except (OSError, ValueError):  # not there, or "max"
+                continue
+    return [limit for limit in limits if limit > 0]

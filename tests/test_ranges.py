@@ -1,0 +1,59 @@
+"""Hyper-parameters that make no sense are refused before anything is read or trained, by flag, value and range."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from gridcount.algorithms import ALGORITHMS, make_algorithm
+from gridcount.algorithms.ranges import RANGES
+from gridcount.cli import main
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "allowed"),
+    [
+        ("--bins", "0", "at least 1"),
+        ("--state-bins", "0", "at least 1"),
+        ("--state-bins", "-1", "at least 1"),
+        ("--table-megabytes", "0", "at least 1"),
+        ("--batch-size", "0", "at least 1"),
+        ("--hidden", "0", "at least 1"),
+        ("--target-step", "-1", "above 0 and at most 1"),
+        ("--discount", "1", "at least 0 and below 1"),
+        ("--discount", "2", "at least 0 and below 1"),
+        ("--critic-rate", "0", "above 0"),
+        ("--pessimism", "nan", "at least 0"),
+    ],
+)
+def test_a_value_out_of_range_is_refused_with_the_range(
+    flag: str, value: str, allowed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["train", "no-such-file.hdf5", flag, value, "--run", str(tmp_path / "run")]) == 2  # and it is the first to be refused
+    assert capsys.readouterr().err == f"error: {flag} is {value}; it must be {allowed}\n"
+    assert not (tmp_path / "run").exists()
+
+
+def test_python_and_a_recorded_plan_are_held_to_the_same_ranges() -> None:
+    with pytest.raises(ValueError, match="--batch-size is 0; it must be at least 1"):
+        make_algorithm("sac", "", batch_size=0)
+    with pytest.raises(ValueError, match="--hidden is 64 0; it must be at least 1"):
+        make_algorithm("sac", "", hidden=(64, 0))
+    assert make_algorithm("gpc-sac", "", bins="auto", state_bins=None).bins == "auto"
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_every_numeric_field_of_every_algorithm_has_a_range(name: str) -> None:
+    numeric = {field.name for field in fields(ALGORITHMS[name]) if any(word in str(field.type) for word in ("int", "float"))}
+    assert numeric <= RANGES.keys()
+
+
+@pytest.mark.parametrize("flags", [["--seed", "-1"], ["--episodes", "0"]])
+def test_evaluate_refuses_a_negative_seed_and_no_episodes(flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["evaluate", str(tmp_path), *flags]) == 2
+    assert "they must be at least 0 and 1" in capsys.readouterr().err
+
+
+def test_train_refuses_a_negative_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["train", "no-such-file.hdf5", "--seed", "-1"]) == 2
+    assert "seed is -1; it must be at least 0" in capsys.readouterr().err

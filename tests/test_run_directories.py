@@ -1,0 +1,293 @@
+"""What a run keeps of itself: its own directory, its commit, where its data came from, rows that can be read while it runs."""
+
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from conftest import MakeLog
+from jax import Array
+from rich.console import Console
+
+from gridcount.algorithms.contract import Prepared, Report, silent
+from gridcount.cli import main
+from gridcount.commands import _train_flags
+from gridcount.data import maze2d
+from gridcount.data.cache import alone
+from gridcount.data.download import published
+from gridcount.data.load import settled_source
+from gridcount.data.memory import memory_limit
+from gridcount.data.transitions import Batch
+from gridcount.training import run as runs
+from gridcount.training.directories import claim
+from gridcount.training.logs import read_rows
+from gridcount.training.machine import commit_of
+from gridcount.training.progress import ConsoleDisplay
+
+UMAZE = "maze2d-umaze-v1"
+PLAN = runs.Plan("log", None, "sac", {}, seeds=(0,), updates=4, evaluate_every=2, episodes=1, fingerprint="")
+
+
+@dataclass(frozen=True)
+class Tells:
+    """An algorithm that learns nothing and reports one number."""
+
+    loss: float = 1.0
+    discount: float = 0.99
+    batch_size: int = 4
+
+    def init(self, key: Array, rows: Batch, report: Report = silent) -> dict[str, Array]:
+        return {"updates": jnp.zeros(())}
+
+    def update(self, state: dict[str, Array], batch: Batch, key: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+        return {"updates": state["updates"] + 1}, {"critic_loss": jnp.asarray(self.loss), "updates_before": state["updates"]}
+
+    def act(self, state: dict[str, Array], observation: Array) -> Array:
+        return observation
+
+
+@pytest.fixture
+def train(make_log: MakeLog, tmp_path: Path) -> Callable[..., list[dict[str, Any]]]:
+    """Train the algorithm that learns nothing on rewards of a certain size."""
+
+    def train(loss: float = 1.0, reward: float = 1.0, **changes: Any) -> list[dict[str, Any]]:
+        prepared = Prepared(Tells(loss=loss), make_log(scale=reward).rows(), {})
+        return runs.train(replace(PLAN, **changes), prepared, tmp_path / "run", ConsoleDisplay(Console(quiet=True)))
+
+    return train
+
+
+# --- divergence ---
+
+
+def test_losses_that_are_large_because_rewards_are_do_not_stop_a_run(train: Callable[..., list[dict[str, Any]]]) -> None:
+    assert len(train(loss=1e13, reward=1e5)) == 2  # values of 1e7 are what such rewards add up to
+    assert len(train(loss=-1e10, updates=8)) == 4
+
+
+def test_the_same_losses_stop_a_run_whose_rewards_are_small(train: Callable[..., list[dict[str, Any]]]) -> None:
+    with pytest.raises(runs.Diverged, match="'critic_loss' became 1e\\+13"):
+        train(loss=1e13, reward=1.0)
+
+
+# --- evaluations fall on multiples, and on the end ---
+
+
+@pytest.mark.parametrize(("updates", "every"), [(1500, 5000), (7000, 5000), (400, 200), (3000, 1500), (45, 20), (1, 1)])
+def test_every_number_of_updates_can_be_planned(updates: int, every: int) -> None:
+    plan = replace(PLAN, updates=updates, evaluate_every=every)
+    plan.check()
+    done, evaluations = 0, []
+    while size := plan.block_after(done):
+        assert size <= 1000
+        done += size
+        evaluations += [done] if plan.evaluates_after(done) else []
+    assert evaluations == sorted({*range(every, updates + 1, every), updates})
+
+
+def test_metrics_are_means_over_updates_whatever_the_blocks(train: Callable[..., list[dict[str, Any]]]) -> None:
+    rows = train(updates=1600, evaluate_every=1500)
+    assert [row["updates"] for row in rows] == [1500, 1600]
+    assert [row["updates_before"] for row in rows] == pytest.approx([749.5, 1549.5])  # blocks of 1,000, 500 and 100
+
+
+# --- directories ---
+
+
+def test_runs_that_start_together_get_directories_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        claimed = list(pool.map(lambda _: claim(None, "log-sac"), range(8)))
+    assert len(set(claimed)) == 8
+    assert all(path.is_dir() for path in claimed)
+
+
+def test_a_run_that_is_being_trained_is_not_trained_by_another(train: Callable[..., list[dict[str, Any]]], tmp_path: Path) -> None:
+    with alone(tmp_path / "run" / "run"), pytest.raises(RuntimeError, match="run: another process is training this run"):
+        train()
+    assert len(train()) == 2  # and afterwards it is free
+
+
+def test_a_directory_that_holds_another_plan_is_not_trained_in(train: Callable[..., list[dict[str, Any]]]) -> None:
+    train()
+    with pytest.raises(ValueError, match="episodes was 1, now 2"):
+        train(episodes=2)
+
+
+# --- the commit ---
+
+
+def git(folder: Path, *words: str) -> str:
+    identity = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a", "GIT_COMMITTER_EMAIL": "a@b"}
+    return subprocess.run(["git", *words], cwd=folder, env=os.environ | identity, check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="needs git")
+def test_the_commit_is_that_of_the_repository_the_code_is_part_of(tmp_path: Path) -> None:
+    (tmp_path / "tracked.py").write_text("")
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", "tracked.py")
+    git(tmp_path, "commit", "--quiet", "-m", "first")
+    (tmp_path / "installed.py").write_text("")  # as a package in a virtual environment inside somebody's repository
+    assert commit_of(tmp_path / "tracked.py") == git(tmp_path, "rev-parse", "--short", "HEAD")
+    assert commit_of(tmp_path / "installed.py") == "unknown"
+
+
+def test_a_machine_without_git_trains(train: Callable[..., list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert len(train()) == 2
+    assert json.loads((tmp_path / "run" / "environment.json").read_text())[0]["commit"] == "unknown"
+
+
+# --- rows of a live or killed run ---
+
+
+def test_a_row_that_is_not_whole_is_left_out_and_a_broken_one_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    path.write_text('{"updates": 20, "seed": 0}\n{"updates": 40, "se')
+    assert read_rows(tmp_path) == [{"updates": 20, "seed": 0}]
+    path.write_text('{"updates": 20, "seed": 0}\n{"updates" 40}\n')
+    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 2: not a row of metrics"):
+        read_rows(tmp_path)
+
+
+def test_rows_can_be_read_as_soon_as_they_are_evaluated(
+    train: Callable[..., list[dict[str, Any]]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+    monkeypatch.setattr(ConsoleDisplay, "advance", lambda self, done, metrics: seen.append(len(read_rows(tmp_path / "run"))))
+    train(updates=6)
+    assert seen == [0, 1, 2]
+
+
+# --- memory ---
+
+
+@pytest.mark.parametrize(
+    ("groups", "file"),
+    [
+        ("0::/jobs/17\n", "sys/fs/cgroup/jobs/memory.max"),
+        ("0::/somewhere/outside\n", "sys/fs/cgroup/memory.max"),
+        ("12:cpu:/\n5:memory:/jobs/17\n", "sys/fs/cgroup/memory/jobs/17/memory.limit_in_bytes"),
+    ],
+)
+def test_a_container_s_limit_counts_where_it_is_lower_than_the_machine_s_memory(groups: str, file: str, tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(groups)
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text("max\n")
+    machine = memory_limit(tmp_path)
+    assert machine > 2**20
+    (tmp_path / file).write_text(f"{2**20}\n")
+    assert memory_limit(tmp_path) == 2**20
+    (tmp_path / file).write_text(f"{2**63}\n")  # version 1's way to say that there is none
+    assert memory_limit(tmp_path) == machine
+
+
+# --- flags ---
+
+
+def test_presets_do_not_depend_on_how_the_environment_is_written() -> None:
+    _, spaced = _train_flags(["log.hdf5", "--env", "hopper-medium-v2"])
+    _, joined = _train_flags(["log.hdf5", "--env=hopper-medium-v2"])
+    assert spaced == joined
+    assert (spaced.bins, spaced.pessimism) == (15, 4.0)
+
+
+def test_only_the_dataset_and_the_environment_choose_a_preset() -> None:
+    assert _train_flags(["log.hdf5", "--run", UMAZE])[1] == _train_flags(["log.hdf5"])[1]
+    assert _train_flags(["--bins", "4", UMAZE, "--algo=gpc-sac"])[1].state_bins == 15
+
+
+# --- where the data came from, and where it lies ---
+
+
+TINY = ["--hidden", "8", "--batch-size", "16", "--bins", "4", "--updates", "20", "--episodes", "1", "--no-plot"]
+
+
+def test_a_run_keeps_to_the_data_it_began_with(
+    maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(maze2d, "make", lambda *_, **__: maze_file)
+    assert settled_source(UMAZE) == "generated"
+    assert main(["train", UMAZE, *TINY, "--run", str(tmp_path / "run")]) == 0
+    assert f"transitions of {UMAZE} (generated here)" in capsys.readouterr().out
+    assert runs.read_plan(tmp_path / "run").source == "generated"
+
+    other = published()[UMAZE].target  # D4RL's file arrives
+    other.parent.mkdir(parents=True)
+    other.write_bytes(b"not even HDF5")
+    assert settled_source(UMAZE) == "d4rl"
+    assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0
+    assert main(["train", UMAZE, *TINY, "--updates", "40", "--run", str(tmp_path / "run"), "--resume"]) == 0
+    assert [row["updates"] for row in read_rows(tmp_path / "run")] == [20, 40]
+    capsys.readouterr()
+    assert main(["train", UMAZE, *TINY, "--source", "d4rl"]) == 2
+    assert str(other) in capsys.readouterr().err
+
+
+def test_a_run_trained_from_a_file_is_evaluated_from_any_folder(
+    maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    shutil.copy(maze_file, here / "log.hdf5")
+    monkeypatch.chdir(here)
+    assert main(["train", "log.hdf5", "--env", UMAZE, *TINY, "--run", str(tmp_path / "run")]) == 0
+    monkeypatch.chdir(there)
+    assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0
+    (here / "log.hdf5").rename(there / "log.hdf5")
+    capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "run")]) == 2
+    message = capsys.readouterr().err
+    assert f"{tmp_path / 'run'}: the run needs the data it was trained on, and looked for it at {here / 'log.hdf5'}" in message
+    assert main(["train", "log.hdf5", "--env", UMAZE, *TINY, "--run", str(tmp_path / "run"), "--resume"]) == 0  # the same rows, moved
+    assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0
+
+
+def test_a_machine_that_reads_json_is_not_disturbed_by_notices(
+    maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def make(*_: Any, progress: maze2d.Progress, **__: Any) -> Path:
+        progress(10, 10)
+        return maze_file
+
+    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path))
+    monkeypatch.setattr(maze2d, "make", make)
+    assert main(["data", "info", UMAZE, "--json"]) == 0
+    out, err = capsys.readouterr()
+    grid = json.loads(out)["coverage"]
+    assert (grid["bins"], grid["state_bins"]) == (30, 15)  # those that training counts on
+    assert "generating 10 transitions" in err
+    assert main(["data", "info", UMAZE, "--bins", "7"]) == 0
+    assert "7 bins per action dimension, 7 per state dimension" in capsys.readouterr().out
+
+
+def test_a_cache_that_cannot_be_written_is_noticed_before_a_million_rows_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr(maze2d, "generate", lambda *_: pytest.fail("rows were made for nothing"))
+    with pytest.raises(OSError, match="name another folder in the variable GRIDCOUNT_HOME"):
+        maze2d.make(UMAZE)
+
+
+# --- how to judge without an environment ---
+
+
+def test_an_episode_that_was_cut_off_is_carried_on_at_the_mean_reward(make_log: MakeLog) -> None:
+    data = make_log(rows=100)  # two episodes of 50
+    data.reward[:] = 2.0
+    data.terminated[:] = False
+    data.terminated[49] = True
+    finished = 2 * (1 - 0.9**50) / 0.1
+    np.testing.assert_allclose(data.discounted_returns(0.9), [finished, 2 / 0.1], rtol=1e-6)  # what a perfect critic would say
