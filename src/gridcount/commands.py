@@ -21,14 +21,13 @@ from gridcount.data.load import load, stored_bytes
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, has_environment, refuse_misfit, why_none
 from gridcount.evaluation.rollouts import evaluate as roll_out
+from gridcount.report.scores import LAST
 from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
 from gridcount.training import run as runs
 from gridcount.training.checkpoints import numbered
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.logs import Row
 from gridcount.training.progress import ConsoleDisplay
-
-LAST = 3  # evaluations that make the headline score
 
 keep_compiled()
 
