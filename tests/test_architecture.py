@@ -21,7 +21,16 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "report": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
     "benchmark": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
 }
-TOP = {"__init__", "__main__", "cli", "commands", "benchmark_commands", "data_commands", "terminal"}  # may import everything
+TOP = {
+    "__init__",
+    "__main__",
+    "cli",
+    "commands",
+    "benchmark_commands",
+    "data_commands",
+    "report_commands",
+    "terminal",
+}  # may import everything
 SIMULATORS = {"gymnasium", "gymnasium_robotics", "mujoco"}
 OUTSIDE_ALGORITHMS = SIMULATORS | {"h5py", "rich", "tyro", "matplotlib", "json"}  # simulators, file formats, displays, loggers
 

@@ -78,7 +78,7 @@ def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
 
 def test_one_seed_has_no_interval() -> None:
     tasks = [np.array([0.4]), np.array([0.8])]
-    assert estimate(tasks, statistics.mean) == (pytest.approx(0.6), None)
+    assert estimate(tasks, statistics.mean).interval is None
     assert estimate_profile(tasks, [0.5])[1] is None
     assert estimate_improvement(tasks, tasks).interval is None
     assert statistics.mean_interval(np.ones((1, 4))) is None

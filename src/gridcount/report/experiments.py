@@ -268,7 +268,7 @@ def _machine(start: Row) -> str | None:
 
 
 def _rank(order: Sequence[str], name: str) -> tuple[int, str]:
-    return (order.index(name), "") if name in order else (len(order), name if order else "")
+    return (order.index(name), "") if name in order else (len(order), name)
 
 
 def _is_figure(name: str, value: object) -> bool:

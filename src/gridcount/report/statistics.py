@@ -43,7 +43,7 @@ def optimality_gap(scores: Array, optimum: float = 1.0) -> Array:
 
 def profile(scores: Array, thresholds: ArrayLike) -> Array:
     """The share of runs that score above each threshold: [..., runs] -> [..., thresholds]."""
-    return mean(scores[..., None, :] > np.asarray(thresholds)[:, None])
+    return np.asarray((scores[..., None, :] > np.asarray(thresholds)[:, None]).mean(axis=-1))
 
 
 def improvement(ours: Tasks, theirs: Tasks) -> float:

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 
@@ -91,10 +91,10 @@ def score_table(section: Section) -> Table | None:
         "paper_std",
         "difference",
     )
-    heads += ("each_seed", "updates", "episodes", "data", "preset")
+    more = ("each_seed", "updates", "episodes", "data", "preset")
     title = f"Scores: mean of the last {LAST} evaluations" + (", ± standard deviation over seeds" if _several_seeds(section) else "")
     notes = _score_notes(section, rows)
-    return Table("scores", title, columns, tuple(rows), (heads, tuple(records)), protocol(section.scored), notes)
+    return Table("scores", title, columns, tuple(rows), ((*heads, *more), tuple(records)), protocol(section.scored), notes)
 
 
 def oracle_table(section: Section) -> Table | None:
@@ -158,7 +158,8 @@ def cost_table(section: Section) -> Table | None:
     printed = {"cost": section.layout.published}.get(section.layout.kind, {})
     for each in section.experiments:
         for together, seconds in each.seconds_per_1000().items():
-            paper = (printed.get(each.algorithm, {}).get(each.dataset) or printed.get(each.algorithm, {}).get("average") or [None])[0]
+            row = printed.get(each.algorithm, {})
+            paper = next((row[name][0] for name in (each.dataset, "average") if name in row), None)
             machine = "; ".join(each.said("machine")) or "machine not recorded"
             line = (
                 Entry(each.method),
@@ -214,7 +215,7 @@ def is_ablation(section: Section) -> bool:
 
 def protocol(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:
     """How numbers came about: what holds for all experiments once, what differs with those it holds for."""
-    named = {
+    named: dict[str, Callable[[Experiment], str]] = {
         "Seeds": lambda each: f"{len(each.seeds)} ({_ranges(each.seeds)})",
         "Updates": _updates,
         "Evaluated": _evaluated,
