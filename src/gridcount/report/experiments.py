@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
@@ -77,7 +78,7 @@ class Experiment:
         """The headline; None where nothing was scored."""
         return headline(list(self.rows))
 
-    @property
+    @cached_property
     def seeds(self) -> tuple[int, ...]:
         """In order."""
         return tuple(sorted({row["seed"] for row in self.rows}))
@@ -88,12 +89,18 @@ class Experiment:
         return SOURCES.get(str(self.rows[0].get("source")), UNRECORDED)
 
     def said(self, name: str) -> list[str]:
-        """Everything its rows say under a name, each once."""
-        return list(dict.fromkeys(str(row[name]) for row in self.rows if row.get(name) not in (None, "")))
+        """Everything its seeds' rows say under a name, each once; a seed says the same in all of its rows."""
+        return list(dict.fromkeys(str(row[name]) for row in self._firsts if row.get(name) not in (None, "")))
 
+    @cached_property
+    def _firsts(self) -> list[Row]:
+        return list({row["seed"]: row for row in reversed(self.rows)}.values())[::-1]
+
+    @cached_property
     def metrics(self) -> list[str]:
         """Figures its rows have besides the score."""
-        return list(dict.fromkeys(name for row in self.rows for name, value in row.items() if _is_figure(name, value)))
+        values = {name: value for row in self.rows for name, value in row.items() if value is not None}
+        return [name for name, value in values.items() if name not in NOT_METRICS and isinstance(value, int | float)]
 
     def curve(self, metric: str) -> Curve | None:
         """A figure over updates; None where no row has it."""
@@ -267,12 +274,12 @@ def _machine(start: Row) -> str | None:
     return f"{start['platform']}, {start['cores']} cores, {', '.join(start['devices'])}"
 
 
-def _rank(order: Sequence[str], name: str) -> tuple[int, str]:
-    return (order.index(name), "") if name in order else (len(order), name)
-
-
-def _is_figure(name: str, value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and name not in NOT_METRICS
+def _rank(order: Sequence[str], name: str) -> tuple[int, list[tuple[float, str]]]:
+    """A place in an order; what is not in it comes after, with numbers in names compared as numbers."""
+    if name in order:
+        return order.index(name), []
+    parts = re.findall(r"(\d+(?:\.\d+)?(?:e-?\d+)?)|(\D+)", name)
+    return len(order), [(float(number), "") if number else (-1.0, word) for number, word in parts]
 
 
 def _timed(row: Row) -> bool:

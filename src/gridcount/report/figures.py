@@ -18,6 +18,7 @@ except ImportError as error:
 COLOURS = ("#0067a8", "#c8500a", "#007f5f", "#a8427f", "#8c6a00", "#5b4bb3", "#2f7f93", "#4a4a4a")  # told apart by the colour-blind
 DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (10, 3), (4, 1, 1, 1), (1, 1.5), (6, 2, 1, 2, 1, 2))
 ABREAST = 3  # panels side by side, as in the paper's figures
+LONGEST = 36  # characters of a name in a figure
 THRESHOLDS = 101  # of a performance profile
 
 
@@ -75,7 +76,7 @@ def _ablation(section: Section) -> Figure | None:
         cells = [cell for method in section.methods if (cell := section.find(dataset, method)) and cell.scores]
         for algorithm in dict.fromkeys(cell.algorithm for cell in cells):
             own = [(place, cell) for place, cell in enumerate(cells) if cell.algorithm == algorithm]
-            colour, dashes = style(list(dict.fromkeys(each.algorithm for each in section.experiments)).index(algorithm))
+            colour, _ = style(list(dict.fromkeys(each.algorithm for each in section.experiments)).index(algorithm))
             places, means = [place for place, _ in own], [cell.scores.mean for _, cell in own if cell.scores]
             spreads = [cell.scores.spread for _, cell in own if cell.scores]
             axes.errorbar(places, means, yerr=spreads, color=colour, marker="o", capsize=4, linewidth=1.4, label=_text(algorithm))
@@ -161,5 +162,5 @@ def _tidy(axes: Any) -> None:
 
 
 def _text(name: str) -> str:
-    """A name as it is: a dollar sign would begin mathematics."""
-    return name.replace("$", r"\$")
+    """A name as it is, if it is not too long: a dollar sign would begin mathematics."""
+    return (name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…").replace("$", r"\$")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridcount.report import statistics
-from gridcount.report.experiments import Experiment, Section
+from gridcount.report.experiments import UNRECORDED, Experiment, Section
 from gridcount.report.figures import profile_thresholds, setting
 from gridcount.report.scores import LAST
 from gridcount.report.tables import (
@@ -32,6 +32,7 @@ from gridcount.report.tables import (
 )
 
 ASSETS = Path(__file__).parent / "assets"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"  # nothing from elsewhere
 HEADLINE = "headline"  # the score, or the return where nothing normalises it
 FIRST = ("success", "return", "uncertainty", "q_data", "q_policy", "critic_loss")  # other figures worth a look, the most telling first
 MOST = 6  # other figures kept, to keep the page small
@@ -86,7 +87,7 @@ def page(sections: Sequence[Section], title: str = "gridcount report") -> str:
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <title>{escape(title)}</title>
 <link rel="icon" href="data:,">
 <style>
@@ -116,10 +117,11 @@ def page(sections: Sequence[Section], title: str = "gridcount report") -> str:
 
 def _section(section: Section, name: str, tables: list[Table]) -> str:
     found = {table.name: table for table in tables}
+    named = f"<code>{escape(section.layout.name)}</code>, " if section.layout.name != section.layout.title else ""
     parts = [
         f'<section class="suite" id="{name}" aria-labelledby="{name}-title"><header>',
         f'<h2 id="{name}-title">{escape(section.layout.title)}</h2>',
-        f"<p><code>{escape(section.layout.name)}</code>, {escape(_size(section))}</p></header>",
+        f"<p>{named}{escape(_size(section))}</p></header>",
     ]
     if "scores" in found and not is_ablation(section):
         parts.append(_block(found["scores"], name, "Scores"))
@@ -129,7 +131,7 @@ def _section(section: Section, name: str, tables: list[Table]) -> str:
     if section.scored:
         parts.append(_curves(section, name))
     if "aggregates" in found:
-        parts += [_aggregates(section, name), _block(found["aggregates"], name, "")]
+        parts += [_aggregates(section, name), _block(found["aggregates"], name, "The numbers over datasets")]
         if "improvement" in found:
             parts.append(_folded(found["improvement"], name))
     if "cost" in found:
@@ -138,41 +140,37 @@ def _section(section: Section, name: str, tables: list[Table]) -> str:
 
 
 def _block(table: Table, name: str, heading: str) -> str:
-    top = (
-        f'<div class="sub"><h3>{escape(heading)}</h3>{_button(table, name)}</div>'
-        if heading
-        else f'<div class="sub"><span></span>{_button(table, name)}</div>'
-    )
-    return top + _markup(table, name)
+    return f'<div class="sub"><h3>{escape(heading)}</h3>{_button(table, name)}</div>{_markup(table, name)}'
 
 
 def _folded(table: Table, name: str) -> str:
-    return f'<details><summary>{escape(table.title)}</summary><div class="inside"><p>{_button(table, name)}</p>{_markup(table, name)}</div></details>'
+    inside = f"<p>{_button(table, name)}</p>{_markup(table, name)}"
+    return f'<details class="deeper"><summary>{escape(table.title)}</summary><div class="inside">{inside}</div></details>'
 
 
 def _button(table: Table, name: str) -> str:
-    return f'<button type="button" data-table="{name}-{table.name}" aria-label="Download the data of: {escape(table.title)}">Data as CSV</button>'
+    label = escape(f"Download the data of: {table.title}")
+    return f'<button type="button" data-table="{name}-{table.name}" aria-label="{label}">Data as CSV</button>'
 
 
 def _markup(table: Table, name: str) -> str:
     heads = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)
-    words = [table.name == "cost" and column == 1 for column in range(len(table.columns))]
     lines = []
     for row in table.rows:
-        cells = "".join(_cell(entry, word) for entry, word in zip(row[1:], words[1:], strict=True))
         total = ' class="total"' if row[0].text == "average" else ""
-        lines.append(f'<tr{total}><th scope="row">{escape(row[0].text)}</th>{cells}</tr>')
+        lines.append(f'<tr{total}><th scope="row">{escape(row[0].text)}</th>{"".join(map(_cell, row[1:]))}</tr>')
+    notes = f'<p class="note">{escape(" ".join(table.notes))}</p>' if table.notes else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
-        f'<table id="{name}-{table.name}-table"><caption>{escape(table.title)}</caption>'
+        f'<table id="{name}-{table.name}-table"><caption><span>{escape(table.title)}</span></caption>'
         f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
-        f"{_protocol(table.protocol)}{''.join(f'<p class=note>{escape(note)}</p>' for note in table.notes)}"
+        f"{_protocol(table.protocol)}{notes}"
     )
 
 
-def _cell(entry: Entry, word: bool) -> str:
+def _cell(entry: Entry) -> str:
     if not entry.text and not entry.under:
-        return '<td class="muted">–</td>'
+        return '<td class="muted">&ndash;</td>'
     text = escape(_minus(entry.text))
     inside = f"<b>{text}</b>" if entry.best else text
     if entry.under:
@@ -180,8 +178,7 @@ def _cell(entry: Entry, word: bool) -> str:
     if entry.difference is not None:
         kind = "better" if entry.difference >= 0 else "worse"
         inside += f'<small class="{kind}">{_minus(f"{entry.difference:+.1f}")}{OTHER_DATA if entry.marked else ""}</small>'
-    kinds = " ".join(name for name, given in (("muted", entry.muted), ("word", word)) if given)
-    return f"<td class={kinds!r}>{inside}</td>" if kinds else f"<td>{inside}</td>"
+    return f'<td class="muted">{inside}</td>' if entry.muted else f"<td>{inside}</td>"
 
 
 def _protocol(facts: Sequence[tuple[str, str]]) -> str:
@@ -190,10 +187,10 @@ def _protocol(facts: Sequence[tuple[str, str]]) -> str:
 
 def _figure(identity: str, caption: str, zoom: bool, control: str = "") -> str:
     reset = '<button type="button" class="reset" hidden>Reset zoom</button>' if zoom else ""
+    label = escape(f"Download the data of this plot: {caption}")
     return (
         f'<figure id="{identity}"><figcaption><span>{escape(caption)}{control}</span><span class="tools">{reset}'
-        f'<button type="button" class="save" aria-label="Download the data of this plot: {escape(caption)}">CSV</button></span></figcaption>'
-        '<div class="canvas"></div></figure>'
+        f'<button type="button" class="save" aria-label="{label}">CSV</button></span></figcaption><div class="canvas"></div></figure>'
     )
 
 
@@ -217,12 +214,9 @@ def _curves(section: Section, name: str) -> str:
     }
     options = "".join(f'<option value="{value}">{text}</option>' for value, text in bands.items())
     windows = "".join(f'<option value="{n}">{text}</option>' for n, text in ((1, "none"), (5, "5 evaluations"), (20, "20 evaluations")))
-    printed = any(section.published(each.dataset, each.algorithm) for each in section.scored)
-    paper = (
-        '<label><input type="checkbox" data-control="paper" checked> the paper’s scores (dotted)</label>'
-        if printed and not is_ablation(section)
-        else ""
-    )
+    printed = any(section.published(each.dataset, each.algorithm) for each in section.scored if not each.variant)
+    label = '<label><input type="checkbox" data-control="paper" checked> the paper&rsquo;s scores (dotted)</label>'
+    paper = label if printed else ""
     panels = "".join(_figure(f"{name}-curve-{i}", dataset, zoom=True) for i, dataset in enumerate(_scored_datasets(section)))
     columns = " one" if len(_scored_datasets(section)) == 1 else ""
     return (
@@ -231,7 +225,8 @@ def _curves(section: Section, name: str) -> str:
         f'<label>Band over seeds <select data-control="band">{options}</select></label>'
         f'<label>Smoothing <select data-control="smooth">{windows}</select></label>{paper}</div>'
         f'<div class="grid{columns}">{panels}</div>'
-        '<p class="hint">Mean over seeds. Drag across a plot to zoom, or click it and use the wheel or + and −; double-click or Esc resets.</p>'
+        '<p class="hint">Mean over seeds. Drag across a plot to zoom, or click it and use the wheel or the keys + and &minus;; '
+        "a double click or Esc resets.</p>"
         f"{_protocol(protocol(section.scored))}"
     )
 
@@ -262,24 +257,45 @@ def _aggregates(section: Section, name: str) -> str:
 
 
 def _provenance(section: Section) -> str:
-    entries = []
-    for each in section.experiments:
-        facts = {
-            "Seeds": ", ".join(map(str, each.seeds)),
-            "Started": ", ".join(each.said("started")),
-            "Commit": ", ".join(each.said("commit")),
-            "Versions": "; ".join(", ".join(f"{k} {v}" for k, v in _object(text).items()) for text in each.said("versions")),
-            "Machine": "; ".join(each.said("machine")),
-            "Data": each.source,
-            "Fingerprint of the data": ", ".join(each.said("fingerprint")),
-            "Experiment": each.key,
-            "Configuration": "; ".join(", ".join(f"{k} = {_setting(v)}" for k, v in _object(text).items()) for text in each.said("config")),
-        }
-        lines = "".join(f"<dt>{escape(k)}</dt><dd>{escape(v or 'not recorded')}</dd>" for k, v in facts.items())
-        entries.append(
-            f'<details><summary>{escape(each.method)} on {escape(each.dataset)}</summary><div class="inside"><dl class="facts">{lines}</dl></div></details>'
+    """What all experiments share once, then each with its configuration."""
+    everyone = section.experiments
+    shared = _facts(everyone) | {
+        "Data": "; ".join(
+            dict.fromkeys(
+                f"{each.dataset}: {each.source}, fingerprint {', '.join(each.said('fingerprint')) or UNRECORDED}" for each in everyone
+            )
         )
-    return f'<div class="sub"><h3>Provenance</h3></div>{"".join(entries)}'
+    }
+    entries = []
+    for each in everyone:
+        settings = "; ".join(
+            ", ".join(f"{name} = {_setting(value)}" for name, value in _object(text).items()) for text in each.said("config")
+        )
+        own = {"Configuration": settings, "Seeds": ", ".join(map(str, each.seeds)), **_facts([each]), "Data": each.source}
+        own |= {"Fingerprint of the data": ", ".join(each.said("fingerprint")), "Experiment": each.key}
+        title = escape(f"{each.method} on {each.dataset}")
+        entries.append(f'<details><summary>{title}</summary><div class="inside">{_list(own)}</div></details>')
+    fold = (
+        f'<details class="deeper"><summary>Configuration of each experiment</summary><div class="inside">{"".join(entries)}</div></details>'
+    )
+    return f'<div class="sub"><h3>Provenance</h3></div>{_list(shared)}{fold}'
+
+
+def _facts(experiments: Sequence[Experiment]) -> dict[str, str]:
+    def said(name: str) -> list[str]:
+        return list(dict.fromkeys(text for each in experiments for text in each.said(name)))
+
+    started = sorted(said("started"))
+    return {
+        "Commit": ", ".join(said("commit")),
+        "Versions": "; ".join(", ".join(f"{package} {number}" for package, number in _object(text).items()) for text in said("versions")),
+        "Machine": "; ".join(said("machine")),
+        "Started": started[0] + (f" to {started[-1]}" if len(started) > 1 else "") if started else "",
+    }
+
+
+def _list(facts: dict[str, str]) -> str:
+    return '<dl class="facts">' + "".join(f"<dt>{escape(k)}</dt><dd>{escape(v or UNRECORDED)}</dd>" for k, v in facts.items()) + "</dl>"
 
 
 def _numbers(section: Section, name: str) -> dict[str, Any]:
@@ -397,7 +413,7 @@ def _estimate(found: statistics.Estimate, scale: float) -> dict[str, float | Non
 def _metrics(section: Section) -> list[tuple[str, str]]:
     """What curves can show: the headline first, then the most telling of the other figures."""
     kinds = {each.scores.metric for each in section.scored if each.scores}
-    found = dict.fromkeys(name for each in section.scored for name in each.metrics())
+    found = dict.fromkeys(name for each in section.scored for name in each.metrics)
     if "score" not in kinds:
         found.pop("return", None)
     ordered = [name for name in FIRST if name in found] + sorted(name for name in found if name not in FIRST)

@@ -153,42 +153,33 @@ def improvement_table(section: Section) -> Table | None:
 
 
 def cost_table(section: Section) -> Table | None:
-    """Seconds per 1,000 updates."""
-    rows, records = [], []
-    printed = {"cost": section.layout.published}.get(section.layout.kind, {})
+    """Seconds per 1,000 updates of a seed: a line per method and number of seeds trained together, the mean over datasets first."""
+    lines: dict[tuple[str, int], dict[str, float]] = {}
+    records = []
+    printed = section.layout.published if section.layout.kind == "cost" else {}
+    algorithms = {each.method: each.algorithm for each in section.experiments}
     for each in section.experiments:
         for together, seconds in each.seconds_per_1000().items():
-            row = printed.get(each.algorithm, {})
-            paper = next((row[name][0] for name in (each.dataset, "average") if name in row), None)
-            machine = "; ".join(each.said("machine")) or "machine not recorded"
-            line = (
-                Entry(each.method),
-                Entry(each.dataset),
-                Entry(f"{seconds / together:.2f}"),
-                Entry(str(together)),
-                Entry(f"{seconds:.2f}"),
-            )
-            rows.append((*line, *([Entry("" if paper is None else f"{paper:.1f}", muted=True)] if printed else [])))
-            records.append((section.layout.name, each.dataset, each.method, together, seconds / together, seconds, paper, machine))
-    if not rows:
+            lines.setdefault((each.method, together), {})[each.dataset] = seconds / together
+            machine = "; ".join(each.said("machine")) or "not recorded"
+            records.append((section.layout.name, each.dataset, each.method, together, seconds / together, seconds, machine))
+    if not lines:
         return None
-    columns = ("method", "dataset", "s / 1,000 updates and seed", "seeds together", "s / 1,000 updates", *(["paper"] if printed else []))
-    heads = (
-        "suite",
-        "dataset",
-        "method",
-        "seeds_together",
-        "seconds_per_1000_updates_and_seed",
-        "seconds_per_1000_updates",
-        "paper",
-        "machine",
-    )
-    notes = ("Training alone: evaluations are not in it, nor is the first interval, which also compiles.",)
-    facts = (
-        *protocol(section.experiments),
-        ("Machine", "; ".join(dict.fromkeys(m for each in section.experiments for m in each.said("machine")))),
-    )
-    return Table("cost", "Cost: seconds per 1,000 updates", columns, tuple(rows), (heads, tuple(records)), facts, notes)
+    datasets = [dataset for dataset in section.datasets if any(dataset in line for line in lines.values())]
+    rows = []
+    for (method, together), line in lines.items():
+        paper = _paper_seconds(printed.get(algorithms[method], {}))
+        theirs = [] if not printed else [Entry("" if paper is None else f"{paper:.1f}", muted=True)]
+        cells = [Entry(f"{line[dataset]:.2f}" if dataset in line else "") for dataset in datasets]
+        average = Entry(f"{np.mean(list(line.values())):.2f}", "" if len(line) == len(datasets) else f"of {len(line)} datasets")
+        rows.append((Entry(method), Entry(str(together)), *([average] if len(datasets) > 1 else []), *theirs, *cells))
+    columns = ("method", "seeds together", *(["mean"] if len(datasets) > 1 else []), *(["paper (one GPU)"] if printed else []), *datasets)
+    heads = ("suite", "dataset", "method", "seeds_together", "seconds_per_1000_updates_and_seed", "seconds_per_1000_updates", "machine")
+    notes = ("Training alone: evaluations are not in it, nor is the first interval, which also compiles. Seeds trained together share it.",)
+    machines = "; ".join(dict.fromkeys(name for each in section.experiments for name in each.said("machine"))) or "not recorded"
+    facts = (*protocol(section.experiments), ("Machine", machines))
+    title = "Cost: seconds per 1,000 updates and seed"
+    return Table("cost", title, columns, tuple(rows), (heads, tuple(records)), facts, notes)
 
 
 def ablation_table(section: Section) -> Table | None:
@@ -314,6 +305,11 @@ def _score_record(section: Section, cell: Experiment) -> tuple[Number, ...]:
         " ".join(f"{value:.6g}" for value in scores.seeds.values()),
         *(max(row["updates"] for row in cell.rows), cell.rows[0].get("episodes"), cell.source, ", ".join(cell.said("preset"))),
     )
+
+
+def _paper_seconds(printed: dict[str, list[float]]) -> float | None:
+    """The paper's cost of an algorithm: as printed over all datasets, or the mean of what it prints."""
+    return printed["average"][0] if "average" in printed else float(np.mean([each[0] for each in printed.values()])) if printed else None
 
 
 def _paper_record(dataset: str, algorithm: str, printed: list[float]) -> tuple[Number, ...]:

@@ -149,7 +149,7 @@
         svg.append(shape("line", { class: "gridline", x1: left, x2: right, y1: Y(tick), y2: Y(tick) }));
         svg.append(shape("text", { x: left - 7, y: Y(tick) + 4, "text-anchor": "end" }, short(tick)));
       }
-      for (const tick of ticks(x[0], x[1], width / 95)) {
+      for (const tick of ticks(x[0], x[1], width / 72)) {
         if (X(tick) < left - 1 || X(tick) > right + 1) continue;
         svg.append(shape("line", { class: "axis", x1: X(tick), x2: X(tick), y1: bottom, y2: bottom + 4 }));
         svg.append(shape("text", { x: X(tick), y: bottom + 17, "text-anchor": X(tick) > right - 12 ? "end" : "middle" }, short(tick)));
