@@ -181,7 +181,12 @@ def test_the_csv_has_the_results_numbers(made: Path, results: Path) -> None:
 
 def test_plain_runs_are_reported_too(tmp_path: Path) -> None:
     for name, seeds, pessimism in (("one", [0, 1], 0.2), ("more", [2], 0.2), ("other", [0], 0.4)):
-        plan = {"dataset": "maze2d-umaze-v1", "environment": None, "algorithm": "gpc-sac", "fields": {"pessimism": pessimism}}
+        plan: dict[str, Any] = {
+            "dataset": "maze2d-umaze-v1",
+            "environment": None,
+            "algorithm": "gpc-sac",
+            "fields": {"pessimism": pessimism},
+        }
         plan |= {"seeds": seeds, "updates": 20, "evaluate_every": 10, "episodes": 2, "fingerprint": "abc"}
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "config.json").write_text(json.dumps(plan))
@@ -373,8 +378,10 @@ def test_every_button_downloads_the_data_behind_it(opened: Page, made: Path, res
     buttons = opened.locator("button.save:visible, button[data-table]:visible").all()
     assert len(buttons) > 20
     for button in buttons:
+        opened.wait_for_timeout(120)  # Chromium drops downloads beyond ten in a second
+        button.focus()
         with opened.expect_download() as caught:
-            button.click()
+            opened.keyboard.press("Enter")
         lines = list(csv.reader(io.StringIO(Path(caught.value.path()).read_text())))
         assert len(lines) > 1
         assert {len(line) for line in lines} == {len(lines[0])}
@@ -382,6 +389,7 @@ def test_every_button_downloads_the_data_behind_it(opened: Page, made: Path, res
         if button.get_attribute("data-table"):
             expected = list(csv.reader(io.StringIO(own.read_text())))
             assert [list(map(number, line)) for line in lines] == [list(map(number, line)) for line in expected]
+    opened.wait_for_timeout(120)
     with opened.expect_download() as caught:
         opened.locator("#paper-maze2d-curve-0 .save").click()
     curves = read_csv(Path(caught.value.path()))

@@ -117,7 +117,7 @@ def page(sections: Sequence[Section], title: str = "gridcount report") -> str:
 
 def _section(section: Section, name: str, tables: list[Table]) -> str:
     found = {table.name: table for table in tables}
-    named = f"<code>{escape(section.layout.name)}</code>, " if section.layout.name != section.layout.title else ""
+    named = f"<code>{escape(section.layout.name)}</code>, " if section.layout.name.lower() != section.layout.title.lower() else ""
     parts = [
         f'<section class="suite" id="{name}" aria-labelledby="{name}-title"><header>',
         f'<h2 id="{name}-title">{escape(section.layout.title)}</h2>',

@@ -77,7 +77,7 @@
     const csv = [columns, ...rows].map((row) => row.map(quote).join(",")).join("\n") + "\n";
     const url = URL.createObjectURL(new Blob([csv], { type: "text/csv" }));
     element("a", { href: url, download: `${name}.csv` }).click();
-    setTimeout(() => URL.revokeObjectURL(url), 1000);
+    setTimeout(() => URL.revokeObjectURL(url), 60000); // not before the browser has read it
   }
   const fileName = (...parts) => parts.join("-").replace(/[^A-Za-z0-9.]+/g, "-").replace(/^-|-$/g, "");
 
@@ -291,7 +291,8 @@
       shown.forEach((row, i) => {
         const y = top + step * i, text = `${row.name}: ${rounded(row.value, digits)}` + (row.low === null ? "" : ` [${rounded(row.low, digits)}, ${rounded(row.high, digits)}]`);
         const group = shape("g", { class: "estimate" }, shape("title", {}, text));
-        group.append(shape("text", { class: "strong", x: 12, y: y + 15 }, row.name));
+        const room = Math.floor((width - 80) / 7.2); // characters that fit
+        group.append(shape("text", { class: "strong", x: 12, y: y + 15 }, row.name.length > room ? `${row.name.slice(0, room - 1)}…` : row.name));
         group.append(shape("text", { x: width - 12, y: y + 15, "text-anchor": "end" }, rounded(row.value, digits)));
         if (row.low !== null) group.append(shape("path", { d: `M${X(row.low)} ${y + 27}L${X(row.high)} ${y + 27}`, style: `stroke:${colour(row.m)};stroke-width:9;opacity:.32` }));
         group.append(shape("path", { d: `M${X(row.value)} ${y + 20}L${X(row.value)} ${y + 34}`, style: `stroke:${colour(row.m)};stroke-width:3` }));
