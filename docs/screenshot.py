@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-SIZE = {"width": 1200, "height": 1250}
+WIDTH, HEIGHT = 1200, 1250
 
 
 def screenshot(page: Path, picture: Path) -> None:
@@ -16,7 +16,7 @@ def screenshot(page: Path, picture: Path) -> None:
         raise SystemExit("no Chromium found; install one, as root: make browser")
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"] if os.geteuid() == 0 else [])
-        window = chromium.new_page(viewport=SIZE)
+        window = chromium.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         window.goto(page.resolve().as_uri())
         window.wait_for_selector("html[data-ready]")
         window.screenshot(path=picture)

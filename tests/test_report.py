@@ -92,6 +92,13 @@ def test_the_protocol_says_what_differs_and_where() -> None:
     assert told["Preset"] == "fast"
 
 
+def test_a_run_that_has_not_come_to_its_end_says_so() -> None:
+    rows = [row for row in make_rows("s", "sac", "maze2d-umaze-v1") if row["seed"] == 0 or row["updates"] <= 60_000]
+    table = score_table(section_of(rows))
+    assert table is not None
+    assert dict(table.protocol)["Updates"] == "60,000 to 100,000 of 100,000 planned"
+
+
 def test_aggregates_compare_only_datasets_that_all_methods_have() -> None:
     rows = [row for name in ("a", "b") for row in make_rows("s", name, "maze2d-umaze-v1")] + make_rows("s", "a", "hopper-medium-v2")
     assert section_of(rows).common_datasets() == ("maze2d-umaze-v1",)

@@ -41,14 +41,14 @@ def report(words: list[str]) -> int:
         for table in all_tables(section):
             for suffix, write in (("md", to_markdown), ("tex", to_latex), ("csv", to_csv)):
                 _write(out / "tables" / f"{name}-{table.name}.{suffix}", write(table))
+    path = _write(out / "report.html", page(found))
+    console.print(f"tables: {out / 'tables'}\nreport: {path}", soft_wrap=True)
     if options.figures:
         from gridcount.report.figures import draw_section
 
         for name, section in zip(names, found, strict=True):
             draw_section(section, out / "figures", name)
-    path = _write(out / "report.html", page(found))
-    console.print(f"tables: {out / 'tables'}" + (f"\nfigures: {out / 'figures'}" if options.figures else ""), soft_wrap=True)
-    console.print(f"report: {path}", soft_wrap=True)
+        console.print(f"figures: {out / 'figures'}", soft_wrap=True)
     return 0
 
 

@@ -20,6 +20,7 @@ RUNS = "runs"  # the suite of runs that belong to none
 UNRECORDED = "not recorded"
 SOURCES = {"d4rl": "D4RL's own", "generated": "generated", "re-collected": "re-collected", "own": "the user's own"}
 NAMED = 3  # differing settings a name spells out
+THRESHOLDS = 101  # of a performance profile
 NOT_METRICS = {"score", "seed", "updates", "seconds", "planned_updates", "episodes", "seeds_together"}  # numbers that no curve shows
 
 
@@ -72,6 +73,11 @@ class Experiment:
     def method(self) -> str:
         """What a table's column and a legend call it."""
         return " · ".join(filter(None, (self.algorithm, self.variant, self.note)))
+
+    @property
+    def setting(self) -> str:
+        """What an ablation's axis calls it."""
+        return " · ".join(filter(None, (self.variant or "preset", self.note)))
 
     @cached_property
     def scores(self) -> Scores | None:
@@ -168,6 +174,11 @@ class Section:
         normalised = {(each.dataset, each.method) for each in self.scored if each.scores and each.scores.metric == "score"}
         methods = {each.method for each in self.scored}
         return tuple(dataset for dataset in self.datasets if methods and all((dataset, method) in normalised for method in methods))
+
+    def thresholds(self) -> NDArray[np.float64]:
+        """Of a performance profile: from the lowest to the highest run, and from 0 to 1 at least."""
+        scores = [value for tasks in self.common().values() for task in tasks for value in task]
+        return np.round(np.linspace(min([0.0, *scores]), max([1.0, *scores]), THRESHOLDS), 4)
 
 
 def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:

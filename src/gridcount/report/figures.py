@@ -19,7 +19,6 @@ COLOURS = ("#0067a8", "#c8500a", "#007f5f", "#a8427f", "#8c6a00", "#5b4bb3", "#2
 DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (10, 3), (4, 1, 1, 1), (1, 1.5), (6, 2, 1, 2, 1, 2))
 ABREAST = 3  # panels side by side, as in the paper's figures
 LONGEST = 36  # characters of a name in a figure
-THRESHOLDS = 101  # of a performance profile
 
 
 def style(index: int) -> tuple[str, tuple[float, ...]]:
@@ -39,13 +38,6 @@ def draw_section(section: Section, folder: Path, stem: str) -> list[Path]:
                 figure.savefig(path, dpi=150, metadata=facts)
                 written.append(path)
     return written
-
-
-def profile_thresholds(section: Section) -> Any:
-    """From the lowest to the highest run, with room on both sides."""
-    scores = [value for tasks in section.common().values() for task in tasks for value in task]
-    low, high = min([0.0, *scores]), max([1.0, *scores])
-    return np.round(np.linspace(low, high, THRESHOLDS), 4)
 
 
 def _curves(section: Section) -> Figure | None:
@@ -83,14 +75,9 @@ def _ablation(section: Section) -> Figure | None:
             for place, cell in own:
                 values = list(cell.scores.seeds.values()) if cell.scores else []
                 axes.plot([place] * len(values), values, ".", color=colour, alpha=0.45)
-        axes.set_xticks(range(len(cells)), [_text(setting(cell)) for cell in cells], rotation=20 if len(cells) > 4 else 0)
+        axes.set_xticks(range(len(cells)), [_text(cell.setting) for cell in cells], rotation=20 if len(cells) > 4 else 0)
         axes.set(title=_text(dataset), ylabel=_metric(section.scored))
     return figure
-
-
-def setting(cell: Experiment) -> str:
-    """What an ablation's axis calls an experiment."""
-    return " · ".join(filter(None, (cell.variant or "preset", cell.note)))
 
 
 def _aggregates(section: Section) -> Figure | None:
@@ -118,7 +105,7 @@ def _profile(section: Section) -> Figure | None:
     if not scores:
         return None
     figure = Figure(figsize=(6, 3.8), layout="constrained")
-    axes, thresholds = figure.subplots(), profile_thresholds(section)
+    axes, thresholds = figure.subplots(), section.thresholds()
     for method, tasks in scores.items():
         colour, dashes = style(section.methods.index(method))
         value, band = statistics.estimate_profile(tasks, thresholds)

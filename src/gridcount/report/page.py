@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 
 from gridcount.report import statistics
 from gridcount.report.experiments import UNRECORDED, Experiment, Section
-from gridcount.report.figures import profile_thresholds, setting
 from gridcount.report.scores import LAST
+from gridcount.report.statistics import REPETITIONS
 from gridcount.report.tables import (
     AGGREGATES,
     OTHER_DATA,
@@ -43,7 +43,10 @@ READING = (
     ("Optimality gap", "100 minus the mean of all runs, each counted as 100 at most: how far runs fall short. Smaller is better."),
     ("Probability of improvement", "How often a run of one method beats a run of another on the same dataset, averaged over datasets."),
     ("Performance profile", "The share of runs that score above τ, for every τ. A curve above another is better at every threshold."),
-    ("Intervals", "95 % percentile intervals of a bootstrap that draws seeds with replacement within each dataset, 2,000 times."),
+    (
+        "Intervals",
+        f"95 % percentile intervals of a bootstrap that draws seeds with replacement within each dataset, {REPETITIONS:,} times.",
+    ),
 )
 
 
@@ -104,6 +107,7 @@ def page(sections: Sequence[Section], title: str = "gridcount report") -> str:
 <h1>{escape(title)}</h1>
 <p class="lead">{escape(_summary(sections))}</p>
 <details><summary>How to read this page</summary><div class="inside"><dl class="reading">{reading}</dl></div></details>
+<noscript><p>Plots are drawn by a script that is part of this file; without JavaScript only the tables are shown.</p></noscript>
 {bodies}
 </main>
 <footer>Made by <code>gridcount report</code> from the results alone; nothing on this page is loaded from elsewhere.</footer>
@@ -360,7 +364,7 @@ def _settings(section: Section, dataset: str, identity: str) -> dict[str, Any]:
     algorithms = list(dict.fromkeys(each.algorithm for each in section.experiments))
     points = [
         {
-            "label": setting(cell),
+            "label": cell.setting,
             "a": algorithms.index(cell.algorithm),
             "algorithm": cell.algorithm,
             "mean": cell.scores.mean,
@@ -385,7 +389,7 @@ def _estimates(section: Section, name: str) -> dict[str, Any]:
         rows = [{"m": place[method], **_estimate(each, 100)} for method, each in found.items()]
         alt = f"{kind}: " + "; ".join(f"{method} {100 * each.value:.1f}" for method, each in found.items())
         aggregates.append({"id": f"{name}-{slug(kind)}", "name": kind, "rows": rows, "alt": alt})
-    thresholds = profile_thresholds(section)
+    thresholds = section.thresholds()
     shares = []
     for method, tasks in scores.items():
         value, band = statistics.estimate_profile(tasks, thresholds)

@@ -383,8 +383,10 @@ def _several_seeds(section: Section) -> bool:
 
 
 def _updates(each: Experiment) -> str:
-    reached, planned = max(row["updates"] for row in each.rows), each.rows[0].get("planned_updates")
-    return f"{reached:,}" if planned in (None, reached) else f"{reached:,} of {planned:,} planned"
+    last = {row["seed"]: row["updates"] for row in sorted(each.rows, key=lambda row: int(row["updates"]))}  # seed -> how far it came
+    low, high, planned = min(last.values()), max(last.values()), each.rows[0].get("planned_updates")
+    reached = f"{high:,}" if low == high else f"{low:,} to {high:,}"
+    return reached if planned in (None, low) else f"{reached} of {planned:,} planned"
 
 
 def _evaluated(each: Experiment) -> str:
@@ -422,4 +424,4 @@ def _latex(text: str) -> str:
         "^": r"\textasciicircum{}",
     }
     special |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"<": r"\textless{}", ">": r"\textgreater{}", "\n": " "}
-    return "".join(special.get(sign, sign) for sign in text)
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", "".join(special.get(sign, sign) for sign in text))
