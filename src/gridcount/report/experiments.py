@@ -178,7 +178,7 @@ class Section:
     def thresholds(self) -> NDArray[np.float64]:
         """Of a performance profile: from the lowest to the highest run, and from 0 to 1 at least."""
         scores = [value for tasks in self.common().values() for task in tasks for value in task]
-        return np.round(np.linspace(min([0.0, *scores]), max([1.0, *scores]), THRESHOLDS), 4)
+        return np.asarray(np.linspace(min([0.0, *scores]), max([1.0, *scores]), THRESHOLDS), np.float64).round(4)
 
 
 def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:

@@ -12,6 +12,7 @@ from gridcount.report.tables import AGGREGATES, is_ablation
 
 try:
     from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
 except ImportError as error:
     raise ImportError(f"figures need Matplotlib ({error}). Install it with: pip install 'gridcount[plots]'") from error
 
@@ -55,6 +56,7 @@ def _curves(section: Section) -> Figure | None:
             axes.fill_between(curve.updates, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
             axes.plot(curve.updates, mean, color=colour, dashes=dashes, label=method, linewidth=1.6)
         axes.set(title=_text(dataset), xlabel="updates", ylabel=_metric(section.scored))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     _legend(figure, panels[: len(datasets)], section.methods)
     return figure
 
