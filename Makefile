@@ -3,12 +3,15 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint format bench bench-data crosscheck figures theory
+# what `browser` asks apt-get for: a browser, and a font so that pictures of pages have letters
+CHROMIUM := chromium fonts-dejavu-core
+
+.PHONY: demo test lint format browser bench bench-data crosscheck figures theory report-picture
 
 demo: $(READY)  ## train GPC-SAC on a maze from logged data alone, and draw what it learnt
 	$(BIN)/gridcount train maze2d-umaze-v1 --preset fast --seeds 2
 
-test: lint  ## everything CI runs
+test: lint browser  ## everything CI runs
 	$(BIN)/pytest
 
 lint: $(READY)
@@ -19,6 +22,14 @@ lint: $(READY)
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+browser:  ## a Chromium to test the report page in, where it is missing and may be installed; tests say what they miss without one
+	@for name in chromium chromium-browser google-chrome; do command -v $$name >/dev/null && exit 0; done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get -q -o Acquire::Retries=3 update && \
+		DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=3 install -y --no-install-recommends $(CHROMIUM) || \
+		echo "Chromium could not be installed: the report page's browser tests will fail"; \
+	else echo "no Chromium here, and no right to install one: the report page's browser tests will be skipped"; fi
 
 bench: $(READY)  ## how close an update comes to the machine's matrix-multiply rate
 	$(BIN)/python benchmarks/update.py
@@ -40,6 +51,10 @@ theory: $(READY)  ## check the paper's theorems on problems whose truth is known
 	$(BIN)/gridcount theory --out docs/images
 	mv docs/images/theory.json results/theory.json
 	$(BIN)/python docs/render.py
+
+report-picture: $(READY)  ## the README's picture of a report, of the runs kept in results/
+	$(BIN)/gridcount report results --out build/report --no-figures
+	$(BIN)/python docs/screenshot.py build/report/report.html docs/images/report.png
 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv

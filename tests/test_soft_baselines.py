@@ -1,27 +1,16 @@
 """CQL, SAC-N, EDAC and PBRL against problems whose answers are known, and their losses against NumPy."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
-from conftest import MakeLog
-from problems import EDGE, PROBE, bandit, bandit_reward
+from problems import EDGE, PROBE, bandit_reward
 
-from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.blocks import make_block
-from gridcount.algorithms.cql import CQL, sample_actions
-from gridcount.algorithms.edac import EDAC
-from gridcount.algorithms.pbrl import PBRL, RECORD, next_weight, ood_beta
-from gridcount.algorithms.sac import SAC, draw_actions
-from gridcount.algorithms.sac_n import SACN
 from gridcount.data.transitions import Batch, Transitions
-from gridcount.losses import conservative_gap, ensemble_similarity
-from gridcount.networks import Critics, TanhGaussian
 
 FIELDS: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "critic_rate": 1e-3, "policy_rate": 1e-3}
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}

@@ -11,6 +11,7 @@ gridcount: offline reinforcement learning that counts
   gridcount evaluate RUN        roll out a trained policy and print its score
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
   gridcount benchmark SUITE     run a table's or a figure's worth of experiments
+  gridcount report RESULTS      make one page of results: tables, curves, statistics, provenance
   gridcount data make DATASET   generate a Maze2D dataset
   gridcount data import FILE    store a log of your own under a name
   gridcount data check DATASET  find everything wrong with a dataset or a file
@@ -27,6 +28,7 @@ COMMANDS = {
     "evaluate": "commands",
     "plot": "commands",
     "benchmark": "benchmark_commands",
+    "report": "report_commands",
     "data": "data_commands",
     "theory": "theory_commands",
 }  # word -> module with its function

@@ -1,4 +1,4 @@
-"""Scores of the results store as tables show them: the mean of the last evaluations, never the best of all."""
+"""Scores of the results store as tables show them: the mean of the last evaluations; the best of all only where it is called oracle."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -25,8 +25,16 @@ class Scores(NamedTuple):
 
     @property
     def spread(self) -> float:
-        """Standard deviation over seeds."""
+        """Standard deviation over seeds, as np.std: divided by the number of seeds."""
         return float(np.std(list(self.seeds.values())))
+
+    def oracle(self) -> dict[int, float]:
+        """Each seed's best evaluation, which only somebody who may try policies in the environment could pick."""
+        best: dict[int, float] = {}
+        for row in self.rows:
+            if row.get(self.metric) is not None:
+                best[row["seed"]] = max(row[self.metric], best.get(row["seed"], -np.inf))
+        return dict(sorted(best.items()))
 
 
 def headline_scores(rows: Iterable[Row], suite: str | None = None) -> dict[str, Scores]:
@@ -35,7 +43,20 @@ def headline_scores(rows: Iterable[Row], suite: str | None = None) -> dict[str, 
     for row in rows:
         if suite is None or row["suite"] == suite:
             experiments[row["key"]].append(row)
-    return {key: scores for key, found in experiments.items() if (scores := _headline(found)) is not None}
+    return {key: scores for key, found in experiments.items() if (scores := headline(found)) is not None}
+
+
+def headline(rows: list[Row]) -> Scores | None:
+    """One experiment's headline; None where nothing was scored."""
+    metric = "score" if any(row.get("score") is not None for row in rows) else "return"
+    seeds: dict[int, list[tuple[int, float]]] = defaultdict(list)
+    for row in rows:
+        if row.get(metric) is not None:
+            seeds[row["seed"]].append((row["updates"], row[metric]))
+    if not seeds:
+        return None
+    means = {seed: float(np.mean([value for _, value in sorted(values)[-LAST:]])) for seed, values in sorted(seeds.items())}
+    return Scores(means, metric, rows)
 
 
 def in_words(found: list[Scores]) -> str:
@@ -44,15 +65,3 @@ def in_words(found: list[Scores]) -> str:
         return ""
     scores = found[0]
     return f"{scores.mean:.1f} ± {scores.spread:.1f}" if len(scores.seeds) > 1 else f"{scores.mean:.1f}"
-
-
-def _headline(rows: list[Row]) -> Scores | None:
-    metric = "score" if any("score" in row for row in rows) else "return"
-    seeds: dict[int, list[tuple[int, float]]] = defaultdict(list)
-    for row in rows:
-        if metric in row:
-            seeds[row["seed"]].append((row["updates"], row[metric]))
-    if not seeds:
-        return None
-    means = {seed: float(np.mean([value for _, value in sorted(values)[-LAST:]])) for seed, values in sorted(seeds.items())}
-    return Scores(means, metric, rows)

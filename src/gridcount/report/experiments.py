@@ -1,0 +1,297 @@
+"""What a report is about: rows of results grouped into experiments, experiments into the sections of suites."""
+
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcount.report.scores import Scores, headline
+from gridcount.training.logs import Row, read_rows
+from gridcount.training.run import read_plan
+
+RUNS = "runs"  # the suite of runs that belong to none
+UNRECORDED = "not recorded"
+SOURCES = {"d4rl": "D4RL's own", "generated": "generated", "re-collected": "re-collected", "own": "the user's own"}
+NAMED = 3  # differing settings a name spells out
+THRESHOLDS = 101  # of a performance profile
+NOT_METRICS = {"score", "seed", "updates", "seconds", "planned_updates", "episodes", "seeds_together"}  # numbers that no curve shows
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a suite says about its tables and figures besides results."""
+
+    name: str
+    title: str
+    kind: str = "scores"  # "ablation": a figure over variants; "cost": seconds per 1,000 updates
+    datasets: tuple[str, ...] = ()  # orders of lines, columns and settings
+    algorithms: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+    published: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # algorithm -> dataset -> mean, and spread where printed
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A figure of every seed at every evaluation, NaN where a seed has none."""
+
+    updates: NDArray[np.int64]  # [evaluations]
+    seeds: tuple[int, ...]
+    values: NDArray[np.float64]  # [seeds, evaluations]
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One algorithm in one setting on one dataset, all its seeds."""
+
+    key: str
+    rows: tuple[Row, ...]
+    note: str = ""  # what tells it from another with the same algorithm, dataset and variant
+
+    @property
+    def algorithm(self) -> str:
+        """Its name in the registry."""
+        return str(self.rows[0]["algorithm"])
+
+    @property
+    def dataset(self) -> str:
+        """As tables call it."""
+        return str(self.rows[0]["dataset"])
+
+    @property
+    def variant(self) -> str:
+        """An ablation's setting."""
+        return str(self.rows[0].get("variant", ""))
+
+    @property
+    def method(self) -> str:
+        """What a table's column and a legend call it."""
+        return " · ".join(filter(None, (self.algorithm, self.variant, self.note)))
+
+    @property
+    def setting(self) -> str:
+        """What an ablation's axis calls it."""
+        return " · ".join(filter(None, (self.variant or "preset", self.note)))
+
+    @cached_property
+    def scores(self) -> Scores | None:
+        """The headline; None where nothing was scored."""
+        return headline(list(self.rows))
+
+    @cached_property
+    def seeds(self) -> tuple[int, ...]:
+        """In order."""
+        return tuple(sorted({row["seed"] for row in self.rows}))
+
+    @property
+    def source(self) -> str:
+        """Where its data comes from, in words."""
+        return SOURCES.get(str(self.rows[0].get("source")), UNRECORDED)
+
+    def said(self, name: str) -> list[str]:
+        """Everything its seeds' rows say under a name, each once; a seed says the same in all of its rows."""
+        return list(dict.fromkeys(str(row[name]) for row in self._firsts if row.get(name) not in (None, "")))
+
+    @cached_property
+    def _firsts(self) -> list[Row]:
+        return list({row["seed"]: row for row in reversed(self.rows)}.values())[::-1]
+
+    @cached_property
+    def metrics(self) -> list[str]:
+        """Figures its rows have besides the score."""
+        values = {name: value for row in self.rows for name, value in row.items() if value is not None}
+        return [name for name, value in values.items() if name not in NOT_METRICS and isinstance(value, int | float)]
+
+    def curve(self, metric: str) -> Curve | None:
+        """A figure over updates; None where no row has it."""
+        found = {(row["seed"], row["updates"]): row[metric] for row in self.rows if row.get(metric) is not None}
+        if not found:
+            return None
+        seeds, updates = sorted({seed for seed, _ in found}), sorted({update for _, update in found})
+        values = np.array([[found.get((seed, update), np.nan) for update in updates] for seed in seeds], float)
+        return Curve(np.array(updates), tuple(seeds), values)
+
+    def seconds_per_1000(self) -> dict[int, float]:
+        """Training time of 1,000 updates by how many seeds shared it, without the first interval, which also compiles."""
+        found = defaultdict(list)
+        for seed in self.seeds:
+            timed = sorted(
+                (row["updates"], row["seconds"], row["seeds_together"]) for row in self.rows if row["seed"] == seed and _timed(row)
+            )
+            if timed:
+                (first, before, _), (last, after, together) = (timed[0], timed[-1]) if len(timed) > 1 else ((0, 0.0, 0), timed[0])
+                found[together].append(1000 * (after - before) / (last - first))
+        return {together: float(np.mean(rates)) for together, rates in sorted(found.items())}
+
+
+@dataclass(frozen=True)
+class Section:
+    """A suite's experiments, in the order its tables have."""
+
+    layout: Layout
+    experiments: tuple[Experiment, ...]
+
+    @cached_property
+    def datasets(self) -> tuple[str, ...]:
+        """The table's lines."""
+        return tuple(dict.fromkeys(each.dataset for each in sorted(self.experiments, key=lambda e: _rank(self.layout.datasets, e.dataset))))
+
+    @cached_property
+    def methods(self) -> tuple[str, ...]:
+        """The table's columns."""
+        return tuple(dict.fromkeys(each.method for each in self.experiments))
+
+    @property
+    def scored(self) -> tuple[Experiment, ...]:
+        """Those with scores, or returns where nothing normalises them."""
+        return tuple(each for each in self.experiments if each.scores is not None)
+
+    def find(self, dataset: str, method: str) -> Experiment | None:
+        """A cell of the table."""
+        return next((each for each in self.experiments if (each.dataset, each.method) == (dataset, method)), None)
+
+    def published(self, dataset: str, algorithm: str) -> list[float] | None:
+        """The paper's mean, and its spread where it is printed."""
+        return self.layout.published.get(algorithm, {}).get(dataset)
+
+    def common(self) -> dict[str, list[NDArray[np.float64]]]:
+        """Normalised scores / 100 of every method on the datasets that all methods have: method -> dataset -> seeds."""
+        shared = self.common_datasets()
+        found: dict[str, list[NDArray[np.float64]]] = {}
+        for method in dict.fromkeys(each.method for each in self.scored):
+            cells = [self.find(dataset, method) for dataset in shared]
+            found[method] = [np.array(list(cell.scores.seeds.values())) / 100 for cell in cells if cell and cell.scores]
+        return found if shared else {}
+
+    def common_datasets(self) -> tuple[str, ...]:
+        """Datasets with a normalised score of every method."""
+        normalised = {(each.dataset, each.method) for each in self.scored if each.scores and each.scores.metric == "score"}
+        methods = {each.method for each in self.scored}
+        return tuple(dataset for dataset in self.datasets if methods and all((dataset, method) in normalised for method in methods))
+
+    def thresholds(self) -> NDArray[np.float64]:
+        """Of a performance profile: from the lowest to the highest run, and from 0 to 1 at least."""
+        scores = [value for tasks in self.common().values() for task in tasks for value in task]
+        return np.asarray(np.linspace(min([0.0, *scores]), max([1.0, *scores]), THRESHOLDS), np.float64).round(4)
+
+
+def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
+    """Rows by suite and experiment. Two experiments that a table would call the same get what tells them apart in their names."""
+    suites: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        suites[row["suite"]][row["key"]].append(row)
+    found = []
+    for name in sorted(suites, key=lambda name: (name == RUNS, name)):
+        layout = layouts.get(name) or Layout(name, "Runs" if name == RUNS else name)
+        experiments = _told_apart([Experiment(key, tuple(own)) for key, own in suites[name].items()])
+
+        def place(each: Experiment, layout: Layout = layout) -> tuple[object, ...]:
+            ranks = (_rank(layout.algorithms, each.algorithm), _rank(layout.variants, each.variant), _rank(layout.datasets, each.dataset))
+            return (*ranks, each.rows[0].get("planned_updates", 0), each.note)
+
+        found.append(Section(layout, tuple(sorted(experiments, key=place))))
+    return found
+
+
+def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
+    """Rows of plain runs as the results store has them; what a run directory does not say is left out."""
+    found: list[Row] = []
+    owner: dict[tuple[str, int], Path] = {}
+    for directory in directories:
+        plan, rows = read_plan(directory), read_rows(directory)
+        if not rows:
+            raise ValueError(f"{directory}: the run has not written an evaluation yet; let it train a little longer")
+        environment = directory / "environment.json"
+        starts = json.loads(environment.read_text()) if environment.exists() else [{}]
+        times = directory / "times.jsonl"
+        seconds = (
+            {entry["updates"]: entry["seconds"] for entry in map(json.loads, times.read_text().splitlines())} if times.exists() else {}
+        )
+        dataset = Path(plan.dataset).name
+        what = json.dumps([asdict(plan) | {"seeds": []}], sort_keys=True)
+        key = f"{plan.algorithm}--{dataset}--{hashlib.sha256(what.encode()).hexdigest()[:10]}"
+        if any((key, seed) in owner for seed in plan.seeds):  # the same plan and seed a second time: perhaps of other code
+            key += f"--{directory.resolve().name}"
+        owner |= {(key, seed): directory for seed in plan.seeds}
+        facts = {
+            "suite": RUNS,
+            "algorithm": plan.algorithm,
+            "dataset": dataset,
+            "variant": "",
+            "key": key,
+            "run": directory.resolve().name,
+            "config": json.dumps(plan.fields, sort_keys=True),
+            "planned_updates": plan.updates,
+            "episodes": plan.episodes,
+            "fingerprint": plan.fingerprint,
+            "commit": starts[-1].get("commit"),
+            "versions": json.dumps(starts[-1].get("versions", {}), sort_keys=True),
+            "machine": _machine(starts[-1]),
+            "started": starts[0].get("started"),
+            "seeds_together": len(plan.seeds),
+        }
+        found += [facts | {"seconds": seconds.get(row["updates"])} | row for row in rows]
+    return found
+
+
+def _told_apart(experiments: list[Experiment]) -> list[Experiment]:
+    groups: dict[tuple[str, str, str], list[Experiment]] = defaultdict(list)
+    for each in experiments:
+        groups[each.algorithm, each.dataset, each.variant].append(each)
+    found = []
+    for group in groups.values():
+        notes = _notes(group) if len(group) > 1 else [""]
+        found += [Experiment(each.key, each.rows, note) for each, note in zip(group, notes, strict=True)]
+    return found
+
+
+def _notes(group: list[Experiment]) -> list[str]:
+    """For each of several experiments, the settings that differ among them; where that does not tell them apart, their names too."""
+    facts = [_facts(each) for each in group]
+    differing = [
+        name for name in dict.fromkeys(name for each in facts for name in each) if len({str(each.get(name)) for each in facts}) > 1
+    ]
+    notes = [", ".join(str(each.get(name, f"no {name}")) for name in differing[:NAMED]) for each in facts]
+    if len(set(notes)) == len(notes):
+        return notes
+    names = [(each.said("run") or [each.key.rsplit("--", 1)[-1]])[0] for each in group]
+    if len(set(names)) < len(names):
+        names = [each.key for each in group]
+    return [", ".join(filter(None, both)) for both in zip(notes, names, strict=True)]
+
+
+def _facts(each: Experiment) -> dict[str, str]:
+    """What may tell an experiment from its namesakes: setting -> how a name says it."""
+    row = each.rows[0]
+    settings = {name: f"{name} {_plain(value)}" for name, value in sorted(json.loads(row.get("config", "{}")).items())}
+    words = {"planned_updates": "{:,} updates", "episodes": "{:,} episodes", "source": "{} data", "preset": "preset {}"}
+    said = {name: text.format(row[name]) for name, text in words.items() if row.get(name) is not None}
+    return said | settings | {"fingerprint": f"data {str(row.get('fingerprint'))[:6]}"}
+
+
+def _plain(value: object) -> str:
+    return "x".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _machine(start: Row) -> str | None:
+    if "platform" not in start:
+        return None
+    return f"{start['platform']}, {start['cores']} cores, {', '.join(start['devices'])}"
+
+
+def _rank(order: Sequence[str], name: str) -> tuple[int, list[tuple[float, str]]]:
+    """A place in an order; what is not in it comes after, with numbers in names compared as numbers."""
+    if name in order:
+        return order.index(name), []
+    parts = re.findall(r"(\d+(?:\.\d+)?(?:e-?\d+)?)|(\D+)", name)
+    return len(order), [(float(number), "") if number else (-1.0, word) for number, word in parts]
+
+
+def _timed(row: Row) -> bool:
+    return row.get("seconds") is not None and row.get("seeds_together") is not None and row["updates"] > 0

@@ -1,0 +1,155 @@
+"""The report's figures as PNG and PDF, in the colours and dashes of its page."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gridcount.report import statistics
+from gridcount.report.experiments import Experiment, Section
+from gridcount.report.tables import AGGREGATES, is_ablation
+
+try:
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter
+except ImportError as error:
+    raise ImportError(f"figures need Matplotlib ({error}). Install it with: pip install 'gridcount[plots]'") from error
+
+COLOURS = ("#0067a8", "#c8500a", "#007f5f", "#a8427f", "#8c6a00", "#5b4bb3", "#2f7f93", "#4a4a4a")  # told apart by the colour-blind
+DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (10, 3), (4, 1, 1, 1), (1, 1.5), (6, 2, 1, 2, 1, 2))
+ABREAST = 3  # panels side by side, as in the paper's figures
+LONGEST = 36  # characters of a name in a figure
+
+
+def style(index: int) -> tuple[str, tuple[float, ...]]:
+    """Colour and dashes of a method: the dashes go on changing where the colours begin again."""
+    return COLOURS[index % len(COLOURS)], DASHES[(index + index // len(COLOURS)) % len(DASHES)]
+
+
+def draw_section(section: Section, folder: Path, stem: str) -> list[Path]:
+    """All figures of a suite; those it has no results for are left out."""
+    figures = {"curves": _curves(section), "ablation": _ablation(section), "aggregates": _aggregates(section), "profile": _profile(section)}
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, figure in figures.items():
+        if figure is not None:
+            for suffix, facts in (("png", {"Software": None}), ("pdf", {"CreationDate": None})):
+                path = folder / f"{stem}-{name}.{suffix}"
+                figure.savefig(path, dpi=150, metadata=facts)
+                written.append(path)
+    return written
+
+
+def _curves(section: Section) -> Figure | None:
+    datasets = [dataset for dataset in section.datasets if any(each.dataset == dataset for each in section.scored)]
+    if not datasets:
+        return None
+    figure, panels = _panels(len(datasets))
+    for axes, dataset in zip(panels, datasets, strict=False):
+        for index, method in enumerate(section.methods):
+            cell = section.find(dataset, method)
+            if cell is None or cell.scores is None or (curve := cell.curve(cell.scores.metric)) is None:
+                continue
+            colour, dashes = style(index)
+            mean, spread = np.nanmean(curve.values, axis=0), np.nanstd(curve.values, axis=0)
+            axes.fill_between(curve.updates, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+            axes.plot(curve.updates, mean, color=colour, dashes=dashes, label=method, linewidth=1.6)
+        axes.set(title=_text(dataset), xlabel="updates", ylabel=_metric(section.scored))
+        axes.xaxis.set_major_formatter(EngFormatter(sep=""))
+    _legend(figure, panels[: len(datasets)], section.methods)
+    return figure
+
+
+def _ablation(section: Section) -> Figure | None:
+    if not is_ablation(section):
+        return None
+    datasets = [dataset for dataset in section.datasets if any(each.dataset == dataset for each in section.scored)]
+    figure, panels = _panels(len(datasets), abreast=2)
+    for axes, dataset in zip(panels, datasets, strict=False):
+        cells = [cell for method in section.methods if (cell := section.find(dataset, method)) and cell.scores]
+        for algorithm in dict.fromkeys(cell.algorithm for cell in cells):
+            own = [(place, cell) for place, cell in enumerate(cells) if cell.algorithm == algorithm]
+            colour, _ = style(list(dict.fromkeys(each.algorithm for each in section.experiments)).index(algorithm))
+            places, means = [place for place, _ in own], [cell.scores.mean for _, cell in own if cell.scores]
+            spreads = [cell.scores.spread for _, cell in own if cell.scores]
+            axes.errorbar(places, means, yerr=spreads, color=colour, marker="o", capsize=4, linewidth=1.4, label=_text(algorithm))
+            for place, cell in own:
+                values = list(cell.scores.seeds.values()) if cell.scores else []
+                axes.plot([place] * len(values), values, ".", color=colour, alpha=0.45)
+        axes.set_xticks(range(len(cells)), [_text(cell.setting) for cell in cells], rotation=20 if len(cells) > 4 else 0)
+        axes.set(title=_text(dataset), ylabel=_metric(section.scored))
+    return figure
+
+
+def _aggregates(section: Section) -> Figure | None:
+    scores = section.common()
+    if not scores:
+        return None
+    figure = Figure(figsize=(9, 1.2 + 0.4 * len(scores)), layout="constrained")
+    for axes, (name, statistic) in zip(figure.subplots(1, len(AGGREGATES), sharey=True), AGGREGATES.items(), strict=True):
+        for index, (method, tasks) in enumerate(scores.items()):
+            colour, _ = style(section.methods.index(method))
+            found = statistics.estimate(tasks, statistic)
+            if found.interval:
+                axes.plot(
+                    [100 * end for end in found.interval], [index, index], color=colour, linewidth=9, alpha=0.3, solid_capstyle="butt"
+                )
+            axes.plot(100 * found.value, index, "|", color=colour, markersize=13, markeredgewidth=2.5)
+        axes.set_yticks(range(len(scores)), [_text(method) for method in scores])
+        axes.set(title=name, ylim=(len(scores) - 0.5, -0.5))
+        _tidy(axes)
+    return figure
+
+
+def _profile(section: Section) -> Figure | None:
+    scores = section.common()
+    if not scores:
+        return None
+    figure = Figure(figsize=(6, 3.8), layout="constrained")
+    axes, thresholds = figure.subplots(), section.thresholds()
+    for method, tasks in scores.items():
+        colour, dashes = style(section.methods.index(method))
+        value, band = statistics.estimate_profile(tasks, thresholds)
+        if band is not None:
+            axes.fill_between(100 * thresholds, band[0], band[1], color=colour, alpha=0.15, linewidth=0)
+        axes.plot(100 * thresholds, value, color=colour, dashes=dashes, label=_text(method))
+    axes.set(xlabel="normalised score τ", ylabel="share of runs above τ", ylim=(-0.02, 1.02))
+    _tidy(axes)
+    axes.legend(frameon=False)
+    return figure
+
+
+def _panels(count: int, abreast: int = ABREAST) -> tuple[Figure, list[Any]]:
+    columns = min(abreast, count)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(4.2 * columns + (1.8 if columns == 1 else 0), 3.2 * rows + 0.4), layout="constrained")
+    panels = list(figure.subplots(rows, columns, squeeze=False).ravel())
+    for axes in panels[count:]:
+        axes.set_axis_off()
+    for axes in panels[:count]:
+        _tidy(axes)
+    return figure, panels
+
+
+def _legend(figure: Figure, panels: Sequence[Any], methods: Sequence[str]) -> None:
+    """One legend below all panels."""
+    lines = {line.get_label(): line for axes in panels for line in axes.get_lines()}
+    shown = [method for method in methods if method in lines]
+    figure.legend(
+        [lines[method] for method in shown], [_text(method) for method in shown], loc="outside lower center", ncols=4, frameon=False
+    )
+
+
+def _metric(experiments: Sequence[Experiment]) -> str:
+    return "normalised score" if any(each.scores and each.scores.metric == "score" for each in experiments) else "return"
+
+
+def _tidy(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="#888", alpha=0.2, linewidth=0.6)
+
+
+def _text(name: str) -> str:
+    """A name as it is, if it is not too long: a dollar sign would begin mathematics."""
+    return (name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…").replace("$", r"\$")

@@ -1,0 +1,486 @@
+"""The report as one HTML page that needs no network: tables as markup, plots drawn by its script from embedded numbers."""
+
+import base64
+import json
+import re
+from collections.abc import Sequence
+from html import escape
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gridcount.report import statistics
+from gridcount.report.experiments import UNRECORDED, Experiment, Section
+from gridcount.report.scores import LAST
+from gridcount.report.statistics import REPETITIONS
+from gridcount.report.tables import (
+    AGGREGATES,
+    OTHER_DATA,
+    Entry,
+    Table,
+    ablation_table,
+    aggregate_table,
+    cost_table,
+    improvement_table,
+    is_ablation,
+    oracle_table,
+    protocol,
+    score_table,
+)
+
+ASSETS = Path(__file__).parent / "assets"
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"  # nothing from elsewhere
+HEADLINE = "headline"  # the score, or the return where nothing normalises it
+FIRST = ("success", "return", "uncertainty", "q_data", "q_policy", "critic_loss")  # other figures worth a look, the most telling first
+MOST = 6  # other figures kept, to keep the page small
+READING = (
+    ("Score", f"Mean of a run's last {LAST} evaluations, D4RL's normalisation: 0 is a random policy, 100 the reference. ± is over seeds."),
+    ("Oracle", "A run's best evaluation. Only somebody with the environment at hand could have picked it, so no headline uses it."),
+    ("IQM", "Interquartile mean: the mean of the middle half of all runs of all datasets. As robust as a median, less noisy."),
+    ("Optimality gap", "100 minus the mean of all runs, each counted as 100 at most: how far runs fall short. Smaller is better."),
+    ("Probability of improvement", "How often a run of one method beats a run of another on the same dataset, averaged over datasets."),
+    ("Performance profile", "The share of runs that score above τ, for every τ. A curve above another is better at every threshold."),
+    (
+        "Intervals",
+        f"95 % percentile intervals of a bootstrap that draws seeds with replacement within each dataset, {REPETITIONS:,} times.",
+    ),
+)
+
+
+def all_tables(section: Section) -> list[Table]:
+    """Every table a suite has results for."""
+    makers = (score_table, ablation_table, oracle_table, aggregate_table, improvement_table, cost_table)
+    return [table for maker in makers if (table := maker(section)) is not None]
+
+
+def slug(name: str) -> str:
+    """A name that files and links can have."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower() or "suite"
+
+
+def slugs(sections: Sequence[Section]) -> list[str]:
+    """One for each suite, no two alike."""
+    found: list[str] = []
+    for section in sections:
+        base = slug(section.layout.name)
+        found.append(base if base not in found else f"{base}-{len(found)}")
+    return found
+
+
+def page(sections: Sequence[Section], title: str = "gridcount report") -> str:
+    """The whole page."""
+    names = slugs(sections)
+    tables = {name: all_tables(section) for name, section in zip(names, sections, strict=True)}
+    numbers = {
+        "suites": [_numbers(section, name) for name, section in zip(names, sections, strict=True)],
+        "tables": {
+            f"{name}-{table.name}": {"file": f"{name}-{table.name}", "columns": table.records[0], "rows": table.records[1]}
+            for name, own in tables.items()
+            for table in own
+        },
+    }
+    links = "".join(f'<li><a href="#{name}">{escape(section.layout.name)}</a></li>' for name, section in zip(names, sections, strict=True))
+    bodies = "".join(_section(section, name, tables[name]) for name, section in zip(names, sections, strict=True))
+    reading = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in READING)
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
+<title>{escape(title)}</title>
+<link rel="icon" href="data:,">
+<style>
+{(ASSETS / "page.css").read_text()}</style>
+</head>
+<body>
+<a class="skip" href="#main">Skip to the results</a>
+<header class="top"><div class="bar">
+<div class="brand">gridcount<span> report</span></div>
+<nav aria-label="Suites"><ul>{links}</ul></nav>
+<button id="theme" type="button">Dark</button>
+</div></header>
+<main id="main">
+<h1>{escape(title)}</h1>
+<p class="lead">{escape(_summary(sections))}</p>
+<details><summary>How to read this page</summary><div class="inside"><dl class="reading">{reading}</dl></div></details>
+<noscript><p>Plots are drawn by a script that is part of this file; without JavaScript only the tables are shown.</p></noscript>
+{bodies}
+</main>
+<footer>Made by <code>gridcount report</code> from the results alone; nothing on this page is loaded from elsewhere.</footer>
+<script id="data" type="application/json">{_embedded(numbers)}</script>
+<script>
+{(ASSETS / "page.js").read_text()}</script>
+</body>
+</html>
+"""
+
+
+def _section(section: Section, name: str, tables: list[Table]) -> str:
+    found = {table.name: table for table in tables}
+    named = f"<code>{escape(section.layout.name)}</code>, " if section.layout.name.lower() != section.layout.title.lower() else ""
+    parts = [
+        f'<section class="suite" id="{name}" aria-labelledby="{name}-title"><header>',
+        f'<h2 id="{name}-title">{escape(section.layout.title)}</h2>',
+        f"<p>{named}{escape(_size(section))}</p></header>",
+    ]
+    if "scores" in found and not is_ablation(section):
+        parts.append(_block(found["scores"], name, "Scores"))
+        parts.append(_folded(found["oracle"], name))
+    if "ablation" in found:
+        parts += [_ablation(section, name), _block(found["ablation"], name, "The numbers of the settings"), _folded(found["oracle"], name)]
+    if section.scored:
+        parts.append(_curves(section, name))
+    if "aggregates" in found:
+        parts += [_aggregates(section, name), _block(found["aggregates"], name, "The numbers over datasets")]
+        if "improvement" in found:
+            parts.append(_folded(found["improvement"], name))
+    if "cost" in found:
+        parts.append(_block(found["cost"], name, "Cost"))
+    return "".join([*parts, _provenance(section), "</section>"])
+
+
+def _block(table: Table, name: str, heading: str) -> str:
+    return f'<div class="sub"><h3>{escape(heading)}</h3>{_button(table, name)}</div>{_markup(table, name)}'
+
+
+def _folded(table: Table, name: str) -> str:
+    inside = f"<p>{_button(table, name)}</p>{_markup(table, name)}"
+    return f'<details class="deeper"><summary>{escape(table.title)}</summary><div class="inside">{inside}</div></details>'
+
+
+def _button(table: Table, name: str) -> str:
+    label = escape(f"Download the data of: {table.title}")
+    return f'<button type="button" data-table="{name}-{table.name}" aria-label="{label}">Data as CSV</button>'
+
+
+def _markup(table: Table, name: str) -> str:
+    heads = "".join(f'<th scope="col">{escape(column)}</th>' for column in table.columns)
+    lines = []
+    for row in table.rows:
+        total = ' class="total"' if row[0].text == "average" else ""
+        lines.append(f'<tr{total}><th scope="row">{escape(row[0].text)}</th>{"".join(map(_cell, row[1:]))}</tr>')
+    notes = f'<p class="note">{escape(" ".join(table.notes))}</p>' if table.notes else ""
+    return (
+        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
+        f'<table id="{name}-{table.name}-table"><caption><span>{escape(table.title)}</span></caption>'
+        f"<thead><tr>{heads}</tr></thead><tbody>{''.join(lines)}</tbody></table></div>"
+        f"{_protocol(table.protocol)}{notes}"
+    )
+
+
+def _cell(entry: Entry) -> str:
+    if not entry.text and not entry.under:
+        return '<td class="muted">&ndash;</td>'
+    text = escape(_minus(entry.text))
+    inside = f"<b>{text}</b>" if entry.best else text
+    if entry.under:
+        inside += f"<small>{escape(_minus(entry.under))}</small>"
+    if entry.difference is not None:
+        kind = "better" if entry.difference >= 0 else "worse"
+        inside += f'<small class="{kind}">{_minus(f"{entry.difference:+.1f}")}{OTHER_DATA if entry.marked else ""}</small>'
+    return f'<td class="muted">{inside}</td>' if entry.muted else f"<td>{inside}</td>"
+
+
+def _protocol(facts: Sequence[tuple[str, str]]) -> str:
+    return '<dl class="protocol">' + "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in facts) + "</dl>"
+
+
+def _figure(identity: str, caption: str, zoom: bool, control: str = "") -> str:
+    reset = '<button type="button" class="reset" hidden>Reset zoom</button>' if zoom else ""
+    label = escape(f"Download the data of this plot: {caption}")
+    return (
+        f'<figure id="{identity}"><figcaption><span>{escape(caption)}{control}</span><span class="tools">{reset}'
+        f'<button type="button" class="save" aria-label="{label}">CSV</button></span></figcaption><div class="canvas"></div></figure>'
+    )
+
+
+def _legend(section: Section, methods: Sequence[str]) -> str:
+    items = (
+        f'<li><button type="button" aria-pressed="true" data-method="{section.methods.index(method)}">{escape(method)}</button></li>'
+        for method in methods
+    )
+    return f'<ul class="legend" aria-label="Methods shown">{"".join(items)}</ul>'
+
+
+def _curves(section: Section, name: str) -> str:
+    methods = list(dict.fromkeys(each.method for each in section.scored))
+    metrics = "".join(f'<option value="{escape(metric)}">{escape(label)}</option>' for metric, label in _metrics(section))
+    bands = {
+        "std": "± standard deviation",
+        "interval": "95 % interval of the mean",
+        "range": "lowest to highest",
+        "seeds": "each seed",
+        "none": "none",
+    }
+    options = "".join(f'<option value="{value}">{text}</option>' for value, text in bands.items())
+    windows = "".join(f'<option value="{n}">{text}</option>' for n, text in ((1, "none"), (5, "5 evaluations"), (20, "20 evaluations")))
+    printed = any(section.published(each.dataset, each.algorithm) for each in section.scored if not each.variant)
+    label = '<label><input type="checkbox" data-control="paper" checked> the paper&rsquo;s scores (dotted)</label>'
+    paper = label if printed else ""
+    panels = "".join(_figure(f"{name}-curve-{i}", dataset, zoom=True) for i, dataset in enumerate(_scored_datasets(section)))
+    columns = " one" if len(_scored_datasets(section)) == 1 else ""
+    return (
+        f'<div class="sub"><h3>Learning curves</h3></div>{_legend(section, methods)}<div class="controls">'
+        f'<label>Show <select data-control="metric">{metrics}</select></label>'
+        f'<label>Band over seeds <select data-control="band">{options}</select></label>'
+        f'<label>Smoothing <select data-control="smooth">{windows}</select></label>{paper}</div>'
+        f'<div class="grid{columns}">{panels}</div>'
+        '<p class="hint">Mean over seeds. Drag across a plot to zoom, or click it and use the wheel or the keys + and &minus;; '
+        "a double click or Esc resets.</p>"
+        f"{_protocol(protocol(section.scored))}"
+    )
+
+
+def _ablation(section: Section, name: str) -> str:
+    panels = "".join(_figure(f"{name}-ablation-{i}", dataset, zoom=False) for i, dataset in enumerate(_scored_datasets(section)))
+    columns = "one" if len(_scored_datasets(section)) == 1 else "two"
+    return (
+        f'<div class="sub"><h3>Score against the setting</h3></div><div class="grid {columns}">{panels}</div>'
+        f'<p class="hint">Mean of the last {LAST} evaluations, bars ± standard deviation over seeds, a dot per seed.</p>'
+        f"{_protocol(protocol(section.scored))}"
+    )
+
+
+def _aggregates(section: Section, name: str) -> str:
+    scores = section.common()
+    titles = {"IQM": "Interquartile mean", "mean": "Mean", "optimality gap": "Optimality gap (smaller is better)"}
+    plots = "".join(_figure(f"{name}-{slug(kind)}", titles[kind], zoom=False) for kind in AGGREGATES)
+    wide = _figure(f"{name}-profile", "Performance profile: share of runs above τ", zoom=True)
+    if len(scores) > 1:
+        options = "".join(f'<option value="{section.methods.index(method)}">{escape(method)}</option>' for method in scores)
+        pick = f' <select data-control="reference" aria-label="Method that is compared with the others">{options}</select>'
+        wide += _figure(f"{name}-improvement", "Probability of improvement of", zoom=False, control=pick)
+    return (
+        f'<div class="sub"><h3>Over datasets</h3></div>{_legend(section, list(scores))}'
+        f'<div class="grid">{plots}</div><div class="grid two" style="margin-top:1rem">{wide}</div>'
+    )
+
+
+def _provenance(section: Section) -> str:
+    """What all experiments share once, then each with its configuration."""
+    everyone = section.experiments
+    shared = _facts(everyone) | {
+        "Data": "; ".join(
+            dict.fromkeys(
+                f"{each.dataset}: {each.source}, fingerprint {', '.join(each.said('fingerprint')) or UNRECORDED}" for each in everyone
+            )
+        )
+    }
+    entries = []
+    for each in everyone:
+        settings = "; ".join(
+            ", ".join(f"{name} = {_setting(value)}" for name, value in _object(text).items()) for text in each.said("config")
+        )
+        own = {"Configuration": settings, "Seeds": ", ".join(map(str, each.seeds)), **_facts([each]), "Data": each.source}
+        own |= {"Fingerprint of the data": ", ".join(each.said("fingerprint")), "Experiment": each.key}
+        title = escape(f"{each.method} on {each.dataset}")
+        entries.append(f'<details><summary>{title}</summary><div class="inside">{_list(own)}</div></details>')
+    fold = (
+        f'<details class="deeper"><summary>Configuration of each experiment</summary><div class="inside">{"".join(entries)}</div></details>'
+    )
+    return f'<div class="sub"><h3>Provenance</h3></div>{_list(shared)}{fold}'
+
+
+def _facts(experiments: Sequence[Experiment]) -> dict[str, str]:
+    def said(name: str) -> list[str]:
+        return list(dict.fromkeys(text for each in experiments for text in each.said(name)))
+
+    started = sorted(said("started"))
+    return {
+        "Commit": ", ".join(said("commit")),
+        "Versions": "; ".join(", ".join(f"{package} {number}" for package, number in _object(text).items()) for text in said("versions")),
+        "Machine": "; ".join(said("machine")),
+        "Started": started[0] + (f" to {started[-1]}" if len(started) > 1 else "") if started else "",
+    }
+
+
+def _list(facts: dict[str, str]) -> str:
+    return '<dl class="facts">' + "".join(f"<dt>{escape(k)}</dt><dd>{escape(v or UNRECORDED)}</dd>" for k, v in facts.items()) + "</dl>"
+
+
+def _numbers(section: Section, name: str) -> dict[str, Any]:
+    """What the script draws a suite from."""
+    datasets = _scored_datasets(section)
+    return {
+        "id": name,
+        "name": section.layout.name,
+        "methods": section.methods,
+        "metrics": _metrics(section),
+        "panels": [_panel(section, dataset, f"{name}-curve-{i}") for i, dataset in enumerate(datasets)],
+        "ablation": [_settings(section, dataset, f"{name}-ablation-{i}") for i, dataset in enumerate(datasets)]
+        if is_ablation(section)
+        else [],
+        **_estimates(section, name),
+    }
+
+
+def _panel(section: Section, dataset: str, identity: str) -> dict[str, Any]:
+    series, shown = [], []
+    metric = "score"
+    more = [name for name, _ in _metrics(section)[1:]]
+    for index, method in enumerate(section.methods):
+        cell = section.find(dataset, method)
+        if cell is None or cell.scores is None or (curve := cell.curve(cell.scores.metric)) is None:
+            continue
+        metric = cell.scores.metric
+        band = statistics.mean_interval(curve.values) if np.isfinite(curve.values).all() else None
+        printed = section.published(dataset, cell.algorithm) if metric == "score" and not cell.variant else None
+        series.append(
+            {
+                "m": index,
+                "u": _packed(curve.updates, np.int32),
+                "seeds": curve.seeds,
+                "v": _packed(curve.values),
+                "lo": None if band is None else _packed(band[0]),
+                "hi": None if band is None else _packed(band[1]),
+                "paper": printed[0] if printed else None,
+                "more": {name: found for name in more if (found := _other(cell, name, curve.updates)) is not None},
+            }
+        )
+        shown.append(method)
+    alt = f"Learning curves on {dataset}: {metric} over updates, mean over seeds, of {', '.join(shown)}"
+    return {"id": identity, "dataset": dataset, "metric": metric, "series": series, "alt": alt}
+
+
+def _other(cell: Experiment, metric: str, updates: ArrayLike) -> dict[str, str] | None:
+    curve = cell.curve(metric)
+    if curve is None:
+        return None
+    known = np.isfinite(curve.values).any(axis=0)
+    values = curve.values[:, known]
+    found = {"mean": _packed(np.nanmean(values, axis=0))}
+    if len(values) > 1:
+        found["std"] = _packed(np.nanstd(values, axis=0))
+    if not np.array_equal(curve.updates[known], updates):
+        found["u"] = _packed(curve.updates[known], np.int32)
+    return found
+
+
+def _settings(section: Section, dataset: str, identity: str) -> dict[str, Any]:
+    algorithms = list(dict.fromkeys(each.algorithm for each in section.experiments))
+    points = [
+        {
+            "label": cell.setting,
+            "a": algorithms.index(cell.algorithm),
+            "algorithm": cell.algorithm,
+            "mean": cell.scores.mean,
+            "std": cell.scores.spread,
+            "seeds": list(cell.scores.seeds.items()),
+        }
+        for method in section.methods
+        if (cell := section.find(dataset, method)) and cell.scores
+    ]
+    told = "; ".join(f"{point['label']} {point['mean']:.1f}" for point in points)
+    return {"id": identity, "dataset": dataset, "points": points, "alt": f"Score against the setting on {dataset}: {told}"}
+
+
+def _estimates(section: Section, name: str) -> dict[str, Any]:
+    scores = section.common()
+    if not scores:
+        return {"aggregates": [], "profile": None, "improvement": None}
+    place = {method: section.methods.index(method) for method in scores}
+    aggregates = []
+    for kind, statistic in AGGREGATES.items():
+        found = {method: statistics.estimate(tasks, statistic) for method, tasks in scores.items()}
+        rows = [{"m": place[method], **_estimate(each, 100)} for method, each in found.items()]
+        alt = f"{kind}: " + "; ".join(f"{method} {100 * each.value:.1f}" for method, each in found.items())
+        aggregates.append({"id": f"{name}-{slug(kind)}", "name": kind, "rows": rows, "alt": alt})
+    thresholds = section.thresholds()
+    shares = []
+    for method, tasks in scores.items():
+        value, band = statistics.estimate_profile(tasks, thresholds)
+        low, high = (None, None) if band is None else (_rounded(band[0]), _rounded(band[1]))
+        shares.append({"m": place[method], "share": _rounded(value), "low": low, "high": high})
+    alt = f"Performance profiles: the share of runs above each normalised score, of {', '.join(scores)}"
+    profile = {"id": f"{name}-profile", "thresholds": _rounded(100 * thresholds), "rows": shares, "alt": alt}
+    pairs = [
+        {"a": place[a], "b": place[b], **_estimate(statistics.estimate_improvement(scores[a], scores[b]), 1)}
+        for a, b in permutations(scores, 2)
+    ]
+    improvement = {
+        "id": f"{name}-improvement",
+        "pairs": pairs,
+        "alt": "Probability that a run of the chosen method beats one of each other",
+    }
+    return {"aggregates": aggregates, "profile": profile, "improvement": improvement if pairs else None}
+
+
+def _estimate(found: statistics.Estimate, scale: float) -> dict[str, float | None]:
+    low, high = found.interval or (None, None)
+    return {"value": scale * found.value, "low": None if low is None else scale * low, "high": None if high is None else scale * high}
+
+
+def _metrics(section: Section) -> list[tuple[str, str]]:
+    """What curves can show: the headline first, then the most telling of the other figures."""
+    kinds = {each.scores.metric for each in section.scored if each.scores}
+    found = dict.fromkeys(name for each in section.scored for name in each.metrics)
+    if "score" not in kinds:
+        found.pop("return", None)
+    ordered = [name for name in FIRST if name in found] + sorted(name for name in found if name not in FIRST)
+    return [(HEADLINE, "normalised score" if "score" in kinds else "return"), *((name, name.replace("_", " ")) for name in ordered[:MOST])]
+
+
+def _scored_datasets(section: Section) -> list[str]:
+    scored = {each.dataset for each in section.scored}
+    return [dataset for dataset in section.datasets if dataset in scored]
+
+
+def _summary(sections: Sequence[Section]) -> str:
+    experiments = [each for section in sections for each in section.experiments]
+    started = sorted(text for each in experiments for text in each.said("started"))
+    dates = f", started {started[0][:10]}" + (f" to {started[-1][:10]}" if started[-1][:10] != started[0][:10] else "") if started else ""
+    evaluations = sum(len(each.rows) for each in experiments)
+    runs = sum(len(each.seeds) for each in experiments)
+    return f"{_count(len(experiments), 'experiment')}, {_count(runs, 'run')}, {_count(evaluations, 'evaluation')}{dates}."
+
+
+def _size(section: Section) -> str:
+    runs = sum(len(each.seeds) for each in section.experiments)
+    return f"{_count(len(section.methods), 'method')} on {_count(len(section.datasets), 'dataset')}, {_count(runs, 'run')}"
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def _packed(values: ArrayLike, kind: type[np.generic] = np.float32) -> str:
+    """Numbers as the script unpacks them: little-endian, base64."""
+    array = np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<"))
+    return base64.b64encode(array.tobytes()).decode()
+
+
+def _rounded(values: ArrayLike) -> list[float]:
+    return [round(float(value), 4) for value in np.asarray(values)]
+
+
+def _embedded(numbers: Any) -> str:
+    """JSON that cannot end the script element it stands in."""
+    text = json.dumps(numbers, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return (
+        text.replace("<", "\\u003c")
+        .replace(">", "\\u003e")
+        .replace("&", "\\u0026")
+        .replace("\u2028", "\\u2028")
+        .replace("\u2029", "\\u2029")
+    )
+
+
+def _object(text: str) -> dict[str, Any]:
+    try:
+        found = json.loads(text)
+    except json.JSONDecodeError:
+        return {"": text}
+    return found if isinstance(found, dict) else {"": found}
+
+
+def _setting(value: object) -> str:
+    return "none" if value is None else json.dumps(value) if isinstance(value, list | dict | bool) else str(value)
+
+
+def _minus(text: str) -> str:
+    """A true minus sign before numbers."""
+    return re.sub(r"(?<![\w-])-(?=\d)", "\N{MINUS SIGN}", text)

@@ -1,0 +1,127 @@
+"""Aggregates over tasks with their uncertainty, as Agarwal et al. (2021) define them and their library rliable computes them.
+
+Scores of an algorithm are one array per task, a number per seed. Intervals are percentiles of a stratified bootstrap: seeds are drawn
+with replacement within each task, tasks stay as they are.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+Tasks = Sequence[ArrayLike]  # scores of an algorithm: task -> its seeds
+
+REPETITIONS = 2000  # bootstrap draws
+CONFIDENCE = 0.95
+TRIMMED = 0.25  # share the interquartile mean leaves out at either end
+
+
+class Estimate(NamedTuple):
+    """A number and its interval, which is None where no task has two seeds."""
+
+    value: float
+    interval: tuple[float, float] | None
+
+
+def mean(scores: Array) -> Array:
+    """Over all runs: [..., runs] -> [...]."""
+    return np.asarray(scores.mean(axis=-1))
+
+
+def interquartile_mean(scores: Array) -> Array:
+    """IQM: the mean of the middle half of all runs, floor(n / 4) left out at either end: [..., runs] -> [...]."""
+    cut = int(TRIMMED * scores.shape[-1])
+    return mean(np.sort(scores, axis=-1)[..., cut : scores.shape[-1] - cut])
+
+
+def optimality_gap(scores: Array, optimum: float = 1.0) -> Array:
+    """optimum - mean(min(score, optimum)): how far runs fall short of it, with no credit above it."""
+    return optimum - mean(np.minimum(scores, optimum))
+
+
+def profile(scores: Array, thresholds: ArrayLike) -> Array:
+    """The share of runs that score above each threshold: [..., runs] -> [..., thresholds]."""
+    return np.asarray((scores[..., None, :] > np.asarray(thresholds)[:, None]).mean(axis=-1))
+
+
+def improvement(ours: Tasks, theirs: Tasks) -> float:
+    """P(ours > theirs): over tasks, the mean share of pairs of runs that ours wins, a tie counting half (Mann-Whitney's U / n m)."""
+    return float(np.mean([wins.mean() for wins in _wins(ours, theirs)]))
+
+
+def pooled(tasks: Tasks) -> Array:
+    """All runs of all tasks."""
+    return np.concatenate([np.asarray(scores, float) for scores in tasks])
+
+
+def estimate(tasks: Tasks, statistic: Callable[[Array], Array], seed: int = 0, repetitions: int = REPETITIONS) -> Estimate:
+    """A statistic of all runs, with its bootstrap interval."""
+    value = float(statistic(pooled(tasks)))
+    if not _varied(tasks):
+        return Estimate(value, None)
+    low, high = _percentiles(statistic(resampled(tasks, seed, repetitions)))
+    return Estimate(value, (float(low), float(high)))
+
+
+def estimate_profile(tasks: Tasks, thresholds: ArrayLike, seed: int = 0, repetitions: int = REPETITIONS) -> tuple[Array, Array | None]:
+    """The performance profile at each threshold and its pointwise intervals [2, thresholds], None where no task has two seeds."""
+    value = profile(pooled(tasks), thresholds)
+    if not _varied(tasks):
+        return value, None
+    draws = resampled(tasks, seed, repetitions)
+    return value, np.stack([_percentiles(profile(draws, [threshold])[:, 0]) for threshold in np.asarray(thresholds)], axis=1)
+
+
+def estimate_improvement(ours: Tasks, theirs: Tasks, seed: int = 0, repetitions: int = REPETITIONS) -> Estimate:
+    """The probability of improvement, both algorithms' seeds drawn anew within each task."""
+    value = improvement(ours, theirs)
+    if not (_varied(ours) or _varied(theirs)):
+        return Estimate(value, None)
+    rng = np.random.default_rng(seed)
+    draws = np.zeros(repetitions)
+    for wins in _wins(ours, theirs):
+        row, column = (rng.integers(size, size=(repetitions, size)) for size in wins.shape)
+        draws += wins[row[:, :, None], column[:, None, :]].mean(axis=(1, 2)) / len(ours)
+    low, high = _percentiles(draws)
+    return Estimate(value, (float(low), float(high)))
+
+
+def mean_interval(curves: ArrayLike, seed: int = 0, repetitions: int = REPETITIONS) -> Array | None:
+    """The interval of a learning curve's mean over seeds, at each evaluation: [seeds, evaluations] -> [2, evaluations]."""
+    values = np.asarray(curves, float)
+    if len(values) < 2:
+        return None
+    drawn = np.random.default_rng(seed).integers(len(values), size=(repetitions, len(values)))
+    weights = np.stack([(drawn == i).mean(axis=1) for i in range(len(values))], axis=1)  # [repetitions, seeds]
+    return _percentiles(weights @ values)
+
+
+def resampled(tasks: Tasks, seed: int = 0, repetitions: int = REPETITIONS) -> Array:
+    """Bootstrap draws, stratified by task: [repetitions, runs]."""
+    rng = np.random.default_rng(seed)
+    draws = []
+    for scores in tasks:
+        values = np.asarray(scores, float)
+        draws.append(values[rng.integers(len(values), size=(repetitions, len(values)))])
+    return np.concatenate(draws, axis=1)
+
+
+def _wins(ours: Tasks, theirs: Tasks) -> list[Array]:
+    """Per task, who wins each pair of runs: [our seeds, their seeds]."""
+    found = []
+    for own, other in zip(ours, theirs, strict=True):
+        a, b = np.asarray(own, float)[:, None], np.asarray(other, float)[None, :]
+        found.append((a > b) + 0.5 * (a == b))
+    return found
+
+
+def _varied(tasks: Tasks) -> bool:
+    return any(np.size(scores) > 1 for scores in tasks)
+
+
+def _percentiles(draws: Array) -> Array:
+    """The interval's ends, over the first axis."""
+    outside = 100 * (1 - CONFIDENCE) / 2
+    return np.asarray(np.percentile(draws, [outside, 100 - outside], axis=0))

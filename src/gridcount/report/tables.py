@@ -1,0 +1,427 @@
+"""The report's tables, once as data, and written as Markdown, LaTeX and CSV."""
+
+import csv
+import io
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+
+import numpy as np
+
+from gridcount.report import statistics
+from gridcount.report.experiments import Experiment, Section
+from gridcount.report.scores import LAST
+from gridcount.report.statistics import Estimate
+
+AGGREGATES = {"IQM": statistics.interquartile_mean, "mean": statistics.mean, "optimality gap": statistics.optimality_gap}
+PAPER_ONLY = "paper only"
+OTHER_DATA = "†"  # marks a difference between scores on different data
+FEW = 5  # seeds below which a bootstrap interval is too narrow to lean on
+Number = float | int | str | None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What stands in a table's cell."""
+
+    text: str
+    under: str = ""  # a second, smaller line
+    difference: float | None = None  # to the paper
+    marked: bool = False  # the difference is between scores on different data
+    best: bool = False  # of its line
+    muted: bool = False  # not ours
+
+    def plain(self) -> str:
+        """All of it in one line."""
+        difference = "" if self.difference is None else f"{self.difference:+.1f}{OTHER_DATA if self.marked else ''}"
+        under = ", ".join(filter(None, (self.under, difference)))
+        return f"{self.text} ({under})" if under and self.text else under or self.text
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table, the protocol that made it, and the numbers behind it."""
+
+    name: str  # its file's
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[Entry, ...], ...]  # the first entry is the line's heading
+    records: tuple[tuple[str, ...], tuple[tuple[Number, ...], ...]]  # columns and lines of its CSV
+    protocol: tuple[tuple[str, str], ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+
+def score_table(section: Section) -> Table | None:
+    """Headline scores, a line per dataset and a column per method, with the paper's numbers and the differences."""
+    if not section.scored:
+        return None
+    ours = tuple(dict.fromkeys(each.method for each in section.scored))
+    algorithms = {each.algorithm for each in section.scored}
+    theirs = tuple(
+        name
+        for name, printed in section.layout.published.items()
+        if name not in algorithms and section.layout.kind == "scores" and any(dataset in printed for dataset in section.datasets)
+    )
+    rows, records = [], []
+    for dataset in section.datasets:
+        cells = [section.find(dataset, method) for method in ours]
+        means = {index: cell.scores.mean for index, cell in enumerate(cells) if cell and cell.scores}
+        if not means:
+            continue
+        best = max(means, key=lambda index: means[index]) if len(means) > 1 else None
+        entries = [_score_entry(section, cell, index == best) for index, cell in enumerate(cells)]
+        rows.append((Entry(dataset), *entries, *(_paper_entry(section, dataset, name) for name in theirs)))
+        records += [_score_record(section, cell) for cell in cells if cell and cell.scores]
+        records += [_paper_record(dataset, name, printed) for name in theirs if (printed := section.published(dataset, name))]
+    if len(rows) > 1:
+        rows.append(_averages(rows, section, ours, theirs))
+    columns = ("dataset", *ours, *(f"{name} ({PAPER_ONLY})" for name in theirs))
+    heads = (
+        "suite",
+        "dataset",
+        "method",
+        "algorithm",
+        "variant",
+        "metric",
+        "seeds",
+        "mean",
+        "std",
+        "paper_mean",
+        "paper_std",
+        "difference",
+    )
+    more = ("each_seed", "updates", "episodes", "data", "preset")
+    title = f"Scores: mean of the last {LAST} evaluations" + (", ± standard deviation over seeds" if _several_seeds(section) else "")
+    notes = _score_notes(section, rows)
+    return Table("scores", title, columns, tuple(rows), ((*heads, *more), tuple(records)), protocol(section.scored), notes)
+
+
+def oracle_table(section: Section) -> Table | None:
+    """The best evaluation of each seed, which nobody could have picked offline."""
+    if not section.scored:
+        return None
+    methods = tuple(dict.fromkeys(each.method for each in section.scored))
+    rows, records = [], []
+    for dataset in section.datasets:
+        line = [Entry(dataset)]
+        for method in methods:
+            cell = section.find(dataset, method)
+            if cell is None or cell.scores is None:
+                line.append(Entry(""))
+                continue
+            best = list(cell.scores.oracle().values())
+            line.append(Entry(_spread(float(np.mean(best)), float(np.std(best)) if len(best) > 1 else None)))
+            records.append((section.layout.name, dataset, method, len(best), float(np.mean(best)), float(np.std(best))))
+        if any(entry.text for entry in line[1:]):
+            rows.append(tuple(line))
+    heads = ("suite", "dataset", "method", "seeds", "oracle_mean", "oracle_std")
+    note = "An oracle: picking a run's best evaluation needs the environment that offline learning does not have. For comparison only."
+    title = "Oracle: the best evaluation of each seed"
+    return Table("oracle", title, ("dataset", *methods), tuple(rows), (heads, tuple(records)), protocol(section.scored), (note,))
+
+
+def aggregate_table(section: Section) -> Table | None:
+    """IQM, mean and optimality gap over the datasets that all methods have."""
+    scores = section.common()
+    if not scores:
+        return None
+    rows, records = [], []
+    for method, tasks in scores.items():
+        estimates = [statistics.estimate(tasks, statistic) for statistic in AGGREGATES.values()]
+        rows.append((Entry(method), *(_estimate_entry(each, 100) for each in estimates)))
+        for name, each in zip(AGGREGATES, estimates, strict=True):
+            records.append((section.layout.name, method, name, 100 * each.value, *_ends(each, 100)))
+    heads = ("suite", "method", "statistic", "value", "low", "high")
+    title = "Over datasets: interquartile mean, mean and optimality gap"
+    columns = ("method", "IQM", "mean", "optimality gap")
+    return Table("aggregates", title, columns, tuple(rows), (heads, tuple(records)), protocol(section.scored), _aggregate_notes(section))
+
+
+def improvement_table(section: Section) -> Table | None:
+    """The probability that a run of one method beats a run of another."""
+    scores = section.common()
+    if len(scores) < 2:
+        return None
+    pairs = {(a, b): statistics.estimate_improvement(scores[a], scores[b]) for a, b in permutations(scores, 2)}
+    columns = ("P(line > column)", *scores)
+    rows = [(Entry(a), *(Entry("") if a == b else _estimate_entry(pairs[a, b], 1, 2) for b in scores)) for a in scores]
+    records = [(section.layout.name, a, b, each.value, *_ends(each, 1)) for (a, b), each in pairs.items()]
+    heads = ("suite", "method", "than", "probability", "low", "high")
+    title = "Probability of improvement: a run of the line's method beats one of the column's"
+    return Table("improvement", title, columns, tuple(rows), (heads, tuple(records)), protocol(section.scored), _aggregate_notes(section))
+
+
+def cost_table(section: Section) -> Table | None:
+    """Seconds per 1,000 updates of a seed: a line per method and number of seeds trained together, the mean over datasets first."""
+    lines: dict[tuple[str, int], dict[str, float]] = {}
+    records = []
+    printed = section.layout.published if section.layout.kind == "cost" else {}
+    algorithms = {each.method: each.algorithm for each in section.experiments}
+    for each in section.experiments:
+        for together, seconds in each.seconds_per_1000().items():
+            lines.setdefault((each.method, together), {})[each.dataset] = seconds / together
+            machine = "; ".join(each.said("machine")) or "not recorded"
+            records.append((section.layout.name, each.dataset, each.method, together, seconds / together, seconds, machine))
+    if not lines:
+        return None
+    datasets = [dataset for dataset in section.datasets if any(dataset in line for line in lines.values())]
+    rows = []
+    for (method, together), line in lines.items():
+        paper = _paper_seconds(printed.get(algorithms[method], {}))
+        theirs = [] if not printed else [Entry("" if paper is None else f"{paper:.1f}", muted=True)]
+        cells = [Entry(f"{line[dataset]:.2f}" if dataset in line else "") for dataset in datasets]
+        average = Entry(f"{np.mean(list(line.values())):.2f}", "" if len(line) == len(datasets) else f"of {len(line)} datasets")
+        rows.append((Entry(method), Entry(str(together)), *([average] if len(datasets) > 1 else []), *theirs, *cells))
+    columns = ("method", "seeds together", *(["mean"] if len(datasets) > 1 else []), *(["paper (one GPU)"] if printed else []), *datasets)
+    heads = ("suite", "dataset", "method", "seeds_together", "seconds_per_1000_updates_and_seed", "seconds_per_1000_updates", "machine")
+    notes = ("Training alone: evaluations are not in it, nor is the first interval, which also compiles. Seeds trained together share it.",)
+    machines = "; ".join(dict.fromkeys(name for each in section.experiments for name in each.said("machine"))) or "not recorded"
+    facts = (*protocol(section.experiments), ("Machine", machines))
+    title = "Cost: seconds per 1,000 updates and seed"
+    return Table("cost", title, columns, tuple(rows), (heads, tuple(records)), facts, notes)
+
+
+def ablation_table(section: Section) -> Table | None:
+    """The numbers behind the ablation's figure, a line per setting."""
+    if not is_ablation(section):
+        return None
+    methods = tuple(dict.fromkeys(each.method for each in section.scored))
+    rows, records = [], []
+    for method in methods:
+        cells = [section.find(dataset, method) for dataset in section.datasets]
+        rows.append((Entry(method), *(_score_entry(section, cell, False) for cell in cells)))
+        records += [_score_record(section, cell)[:9] for cell in cells if cell and cell.scores]
+    heads = ("suite", "dataset", "method", "algorithm", "variant", "metric", "seeds", "mean", "std")
+    title = f"Settings: mean of the last {LAST} evaluations, ± standard deviation over seeds"
+    return Table("ablation", title, ("setting", *section.datasets), tuple(rows), (heads, tuple(records)), protocol(section.scored))
+
+
+def is_ablation(section: Section) -> bool:
+    """Whether settings of an algorithm are compared: the suite says so, or has several settings of one."""
+    if not section.scored:
+        return False
+    return section.layout.kind == "ablation" or len({(each.algorithm, each.variant) for each in section.scored if each.variant}) > 1
+
+
+def protocol(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:
+    """How numbers came about: what holds for all experiments once, what differs with those it holds for."""
+    named: dict[str, Callable[[Experiment], str]] = {
+        "Seeds": lambda each: f"{len(each.seeds)} ({_ranges(each.seeds)})",
+        "Updates": _updates,
+        "Evaluated": _evaluated,
+        "Data": lambda each: each.source,
+        "Preset": lambda each: ", ".join(each.said("preset")) or "not recorded",
+    }
+    found = []
+    for name, tell in named.items():
+        groups: dict[str, list[Experiment]] = {}
+        for each in experiments:
+            groups.setdefault(tell(each), []).append(each)
+        if len(groups) == 1:
+            found.append((name, next(iter(groups))))
+        else:
+            found.append((name, "; ".join(f"{text}: {_whose(own, experiments)}" for text, own in groups.items())))
+    return tuple(found)
+
+
+def to_markdown(table: Table) -> str:
+    """A table that GitHub shows."""
+
+    def line(texts: Sequence[str]) -> str:
+        return "| " + " | ".join(_markdown(text) for text in texts) + " |"
+
+    heads = [line(table.columns), "|" + "|".join(["---", *["---:"] * (len(table.columns) - 1)]) + "|"]
+    body = []
+    for row in table.rows:
+        cells = [line([entry.plain()])[2:-2] for entry in row]
+        body.append("| " + " | ".join(f"**{text}**" if entry.best else text for text, entry in zip(cells, row, strict=True)) + " |")
+    told = [f"{name}: {_markdown(text)}." for name, text in table.protocol]
+    return "\n".join([f"**{_markdown(table.title)}**", "", *heads, *body, "", " ".join([*told, *map(_markdown, table.notes)])]) + "\n"
+
+
+def to_latex(table: Table) -> str:
+    """A table for booktabs."""
+    heads = " & ".join(map(_latex, table.columns))
+    body = []
+    for row in table.rows:
+        cells = [_latex(entry.plain()) for entry in row]
+        body.append(" & ".join(rf"\textbf{{{text}}}" if entry.best else text for text, entry in zip(cells, row, strict=True)) + r" \\")
+    told = " ".join(f"{name}: {_latex(text)}." for name, text in table.protocol)
+    notes = " ".join(map(_latex, table.notes))
+    return "\n".join(
+        [
+            "% needs \\usepackage{booktabs}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{_latex(table.title)}. {told} {notes}}}",
+            rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
+            r"\toprule",
+            heads + r" \\",
+            r"\midrule",
+            *body,
+            r"\bottomrule",
+            r"\end{tabular}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def to_csv(table: Table) -> str:
+    """The numbers behind a table, unrounded."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    heads, lines = table.records
+    writer.writerow(heads)
+    writer.writerows(["" if value is None else value for value in line] for line in lines)
+    return out.getvalue()
+
+
+def _score_entry(section: Section, cell: Experiment | None, best: bool) -> Entry:
+    if cell is None or cell.scores is None:
+        return Entry("")
+    scores = cell.scores
+    text = _spread(scores.mean, scores.spread if len(scores.seeds) > 1 else None)
+    printed = section.published(cell.dataset, cell.algorithm) if scores.metric == "score" and not cell.variant else None
+    if printed is None:
+        return Entry(text, under="" if scores.metric == "score" else "return", best=best)
+    marked = cell.source != "D4RL's own"
+    return Entry(text, f"paper {_spread(*printed)}", scores.mean - printed[0], marked, best)
+
+
+def _paper_entry(section: Section, dataset: str, algorithm: str) -> Entry:
+    printed = section.published(dataset, algorithm)
+    return Entry("" if printed is None else _spread(*printed), muted=True)
+
+
+def _score_record(section: Section, cell: Experiment) -> tuple[Number, ...]:
+    assert cell.scores is not None
+    scores, printed = cell.scores, section.published(cell.dataset, cell.algorithm) if not cell.variant else None
+    paper = (*(printed or ()), None, None)[:2]
+    return (
+        *(section.layout.name, cell.dataset, cell.method, cell.algorithm, cell.variant, scores.metric, len(scores.seeds)),
+        *(scores.mean, scores.spread, *paper, scores.mean - printed[0] if printed and scores.metric == "score" else None),
+        " ".join(f"{value:.6g}" for value in scores.seeds.values()),
+        *(max(row["updates"] for row in cell.rows), cell.rows[0].get("episodes"), cell.source, ", ".join(cell.said("preset"))),
+    )
+
+
+def _paper_seconds(printed: dict[str, list[float]]) -> float | None:
+    """The paper's cost of an algorithm: as printed over all datasets, or the mean of what it prints."""
+    return printed["average"][0] if "average" in printed else float(np.mean([each[0] for each in printed.values()])) if printed else None
+
+
+def _paper_record(dataset: str, algorithm: str, printed: list[float]) -> tuple[Number, ...]:
+    paper = (*printed, None)[:2]
+    return ("", dataset, f"{algorithm} ({PAPER_ONLY})", algorithm, "", "score", None, None, None, *paper, None, "", None, None, "", "")
+
+
+def _averages(rows: list[tuple[Entry, ...]], section: Section, ours: Sequence[str], theirs: Sequence[str]) -> tuple[Entry, ...]:
+    """The mean over datasets of each column that has them all, as the paper's last line is."""
+    line = [Entry("average")]
+    datasets = [row[0].text for row in rows]
+    for method in ours:
+        cells = [section.find(dataset, method) for dataset in datasets]
+        means = [cell.scores.mean for cell in cells if cell and cell.scores]
+        printed = [section.published(cell.dataset, cell.algorithm) for cell in cells if cell and not cell.variant]
+        if len(means) < len(datasets) or {cell.scores.metric for cell in cells if cell and cell.scores} != {"score"}:
+            line.append(Entry(""))
+        elif len(printed) == len(datasets) and all(printed):
+            paper = float(np.mean([each[0] for each in printed if each]))
+            marked = any(cell.source != "D4RL's own" for cell in cells if cell)
+            line.append(Entry(_spread(float(np.mean(means))), f"paper {paper:.1f}", float(np.mean(means)) - paper, marked))
+        else:
+            line.append(Entry(_spread(float(np.mean(means)))))
+    for name in theirs:
+        printed = [section.published(dataset, name) for dataset in datasets]
+        line.append(Entry(_spread(float(np.mean([each[0] for each in printed if each]))) if all(printed) else "", muted=True))
+    return tuple(line)
+
+
+def _score_notes(section: Section, rows: Sequence[Sequence[Entry]]) -> tuple[str, ...]:
+    notes = []
+    if any(entry.difference is not None or entry.muted for row in rows for entry in row):
+        notes.append("Paper: as printed there; the difference is ours minus the paper's.")
+    if any(entry.marked for row in rows for entry in row):
+        notes.append(
+            f"{OTHER_DATA} The paper's number is from D4RL's own data, ours is not: the difference compares scores on different data."
+        )
+    if any(each.scores and each.scores.metric == "return" for each in section.scored):
+        notes.append("Where nothing normalises a score, the return is shown.")
+    return tuple(notes)
+
+
+def _aggregate_notes(section: Section) -> tuple[str, ...]:
+    shared = section.common_datasets()
+    notes = [f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have: {', '.join(shared)}."]
+    sizes = [len(each.seeds) for each in section.scored if each.dataset in shared]
+    notes.append("In brackets: 95 % intervals of a stratified bootstrap over seeds.")
+    if min(sizes) == 1:
+        notes.append("Where every dataset has one seed there is no interval.")
+    if min(sizes) < FEW:
+        notes.append(f"From fewer than {FEW} seeds these intervals are too narrow.")
+    return tuple(notes)
+
+
+def _estimate_entry(each: Estimate, scale: float, digits: int = 1) -> Entry:
+    low, high = each.interval or (None, None)
+    under = "" if low is None or high is None else f"[{scale * low:.{digits}f}, {scale * high:.{digits}f}]"
+    return Entry(f"{scale * each.value:.{digits}f}", under)
+
+
+def _ends(each: Estimate, scale: float) -> tuple[float | None, float | None]:
+    return (None, None) if each.interval is None else (scale * each.interval[0], scale * each.interval[1])
+
+
+def _spread(mean: float, spread: float | None = None) -> str:
+    return f"{mean:.1f}" if spread is None else f"{mean:.1f} ± {spread:.1f}"
+
+
+def _several_seeds(section: Section) -> bool:
+    return any(len(each.seeds) > 1 for each in section.scored)
+
+
+def _updates(each: Experiment) -> str:
+    last = {row["seed"]: row["updates"] for row in sorted(each.rows, key=lambda row: int(row["updates"]))}  # seed -> how far it came
+    low, high, planned = min(last.values()), max(last.values()), each.rows[0].get("planned_updates")
+    reached = f"{high:,}" if low == high else f"{low:,} to {high:,}"
+    return reached if planned in (None, low) else f"{reached} of {planned:,} planned"
+
+
+def _evaluated(each: Experiment) -> str:
+    updates = sorted({row["updates"] for row in each.rows})
+    every = f"every {updates[1] - updates[0]:,} updates" if len(updates) > 1 else "once"
+    return f"{every}, on {each.rows[0].get('episodes', 'an unknown number of')} episodes" if each.scores else "not scored"
+
+
+def _whose(own: Sequence[Experiment], everyone: Sequence[Experiment]) -> str:
+    """Names experiments by datasets or methods where those alone tell them, else one by one."""
+    for kind in ("dataset", "method"):
+        names = dict.fromkeys(getattr(each, kind) for each in own)
+        if sum(getattr(each, kind) in names for each in everyone) == len(own):
+            return ", ".join(names)
+    return ", ".join(f"{each.method} on {each.dataset}" for each in own)
+
+
+def _ranges(seeds: Sequence[int]) -> str:
+    if len(seeds) > 2 and seeds == tuple(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds))
+
+
+def _markdown(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text).replace("\n", " ") if text else ""
+
+
+def _latex(text: str) -> str:
+    special = {
+        "\\": r"\textbackslash{}",
+        "±": r"$\pm$",
+        "†": r"$^\dagger$",
+        "·": r"$\cdot$",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+    }
+    special |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"<": r"\textless{}", ">": r"\textgreater{}", "\n": " "}
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", "".join(special.get(sign, sign) for sign in text))

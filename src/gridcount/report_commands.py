@@ -1,0 +1,96 @@
+"""The `report` command: results in, one page, tables and figures out."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import tyro
+
+from gridcount.benchmark.suites import Suite, read_suite, suite_names
+from gridcount.report.experiments import Layout, rows_of_runs, sections
+from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.training.logs import Row
+
+
+@dataclass(frozen=True)
+class Report:
+    """Make a page of results: tables beside the paper's, curves, statistics, costs, and where every number comes from."""
+
+    results: tyro.conf.Positional[tuple[Path, ...]]  # results of `gridcount benchmark` (folders or Parquet files), or run directories
+    out: Path | None = None  # where the page, tables and figures go; by default the folder `report` beside the first results
+    suite: tuple[Path, ...] = ()  # TOML files of your own suites, for their titles and published numbers
+    figures: bool = True  # also draw PNG and PDF figures
+
+
+def report(words: list[str]) -> int:
+    """Write the report."""
+    refuse_unknown_flags(words, Report)
+    options = tyro.cli(Report, args=words, prog="gridcount report")
+    if not options.results:
+        raise ValueError("name the results to report: a folder of `gridcount benchmark`, its Parquet files, or run directories")
+    from gridcount.report.page import all_tables, page, slugs
+    from gridcount.report.tables import to_csv, to_latex, to_markdown
+
+    console = make_console()
+    rows = _read(options.results)
+    found = sections(rows, _layouts({row["suite"] for row in rows}, options.suite))
+    first = options.results[0]
+    out = options.out or (first if first.is_dir() else first.parent) / "report"
+    (out / "tables").mkdir(parents=True, exist_ok=True)
+    names = slugs(found)
+    for name, section in zip(names, found, strict=True):
+        for table in all_tables(section):
+            for suffix, write in (("md", to_markdown), ("tex", to_latex), ("csv", to_csv)):
+                _write(out / "tables" / f"{name}-{table.name}.{suffix}", write(table))
+    path = _write(out / "report.html", page(found))
+    console.print(f"tables: {out / 'tables'}\nreport: {path}", soft_wrap=True)
+    if options.figures:
+        from gridcount.report.figures import draw_section
+
+        for name, section in zip(names, found, strict=True):
+            draw_section(section, out / "figures", name)
+        console.print(f"figures: {out / 'figures'}", soft_wrap=True)
+    return 0
+
+
+def _read(places: tuple[Path, ...]) -> list[Row]:
+    """Rows of results and of plain runs, wherever they are."""
+    stored, runs = [], []
+    for place in places:
+        if not place.exists():
+            raise FileNotFoundError(f"{place}: there is no such file or folder")
+        if place.is_file() or any(place.rglob("*.parquet")):
+            stored.append(place)
+        if place.is_dir():
+            runs += [place] if _is_run(place) else sorted(each for each in place.iterdir() if _is_run(each))
+        if place not in stored and place not in runs and not any(run.parent == place for run in runs):
+            raise ValueError(f"{place}: neither results of `gridcount benchmark` nor a run of `gridcount train` is in it")
+    rows: list[Row] = []
+    if stored:
+        from gridcount.benchmark.store import read_results
+
+        rows += read_results(*stored)
+    return rows + rows_of_runs(list(dict.fromkeys(runs)))
+
+
+def _is_run(place: Path) -> bool:
+    return (place / "config.json").is_file() and (place / "metrics.jsonl").is_file()
+
+
+def _layouts(names: set[str], files: tuple[Path, ...]) -> dict[str, Layout]:
+    """What suites say about themselves: the user's files first, then those that come with gridcount."""
+    suites = {suite.name: suite for suite in map(read_suite, map(str, files))}
+    known = {name: read_suite(name) for name in names & set(suite_names()) if name not in suites}
+    return {name: _layout(suite) for name, suite in (known | suites).items()}
+
+
+def _layout(suite: Suite) -> Layout:
+    variants = tuple(variant.name for variant in suite.variants)
+    return Layout(suite.name, suite.title, suite.kind, suite.datasets, suite.algorithms, variants, suite.published)
+
+
+def _write(path: Path, text: str) -> Path:
+    """Write a file whole or not at all."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+    return path
