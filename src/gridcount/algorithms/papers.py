@@ -5,7 +5,7 @@ A domain's fields come first ("gym", "maze2d", "adroit", "antmaze", "kitchen"), 
 
 from typing import Any
 
-from gridcount.data.catalogue import GYM_TIERS
+from gridcount.data.catalogue import ADROIT, GYM_TIERS
 
 Fields = dict[str, Any]
 
@@ -94,10 +94,13 @@ CQL: dict[str, Fields] = {
     "adroit": {"conservatism": 1.0},  # CORL, which tuned it for the v1 data
 }
 
-SAC_N: dict[str, Fields] = {  # N by family as An et al. tuned it, read from CORL's configs; tiers CORL does not hold have their family's
+STANDARDISED = {f"{family}-{tier}-v1": {"standardise_reward": True} for family in ADROIT for tier in ("human", "cloned")}  # An et al.
+
+SAC_N: dict[str, Fields] = {  # An et al.'s N, read from CORL's configs of the medium tiers; the other tiers are not verified
     "gym": {"epochs": 3000},
     "maze2d": {"n_critics": 25, "epochs": 3000},  # not in the paper: CORL
-    "adroit": {"n_critics": 100, "standardise_reward": True, "epochs": 3000},  # N by CORL, whose runs left rewards as they are
+    "adroit": {"n_critics": 100, "epochs": 3000},  # CORL
+    **STANDARDISED,
     **{f"halfcheetah-{tier}-v2": {"n_critics": 10} for tier in GYM_TIERS},
     **{f"walker2d-{tier}-v2": {"n_critics": 20} for tier in GYM_TIERS},
     **{f"hopper-{tier}-v2": {"n_critics": 200} for tier in ("medium-replay", "medium-expert", "full-replay")},
@@ -105,15 +108,16 @@ SAC_N: dict[str, Fields] = {  # N by family as An et al. tuned it, read from COR
     "maze2d-medium-v1": {"n_critics": 20},
 }
 
-EDAC: dict[str, Fields] = {  # N and eta as An et al. tuned them, read from CORL's configs
+EDAC: dict[str, Fields] = {  # An et al.'s N and eta, read from CORL's configs of the medium tiers; the other tiers are not verified
     "gym": {"epochs": 3000},
     "maze2d": {"diversity": 0.1, "epochs": 3000},  # not in the paper: CORL
-    "adroit": {"n_critics": 50, "diversity": 200.0, "standardise_reward": True, "epochs": 3000},
+    "adroit": {"n_critics": 50, "diversity": 200.0, "epochs": 3000},  # CORL
+    **STANDARDISED,
     **{f"hopper-{tier}-v2": {"n_critics": 50} for tier in GYM_TIERS},
     "halfcheetah-medium-expert-v2": {"diversity": 5.0},
     "walker2d-medium-expert-v2": {"diversity": 5.0},
-    "pen-human-v1": {"n_critics": 20, "diversity": 1000.0, "policy_rate": 3e-5},  # the authors' own example
-    "pen-cloned-v1": {"n_critics": 20, "diversity": 10.0},
+    "pen-human-v1": {"n_critics": 20, "diversity": 1000.0, "policy_rate": 3e-5, "standardise_reward": True},  # the authors' example
+    "pen-cloned-v1": {"n_critics": 20, "diversity": 10.0, "standardise_reward": True},
     "pen-expert-v1": {"n_critics": 20, "diversity": 10.0},  # CORL's file of that name holds the cloned set's values
 }
 
