@@ -12,7 +12,7 @@ demo: $(READY)  ## train GPC-SAC on a maze from logged data alone, and draw what
 	$(BIN)/gridcount train maze2d-umaze-v1 --preset fast --seeds 2
 
 test: lint browser  ## everything CI runs
-	$(BIN)/pytest
+	$(BIN)/pytest -n auto --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -9,9 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from gridcount.algorithms import ALGORITHMS
+from gridcount.algorithms.about import PAPER_COST
+from gridcount.benchmark.store import read_results
+from gridcount.benchmark.suites import read_suite
+from gridcount.data.catalogue import normalised_score
 from gridcount.report.headline import told_by_all
 from gridcount.report.labels import dataset_in_words, distinctions
-from gridcount.report.scores import LAST
+from gridcount.report.scores import LAST, headline_scores, in_words
 from gridcount.training.logs import read_rows
 from gridcount.training.run import read_plan
 
@@ -45,14 +50,54 @@ def results_table() -> str:
 def bench_table() -> str:
     """The last `make bench` whose figures were kept."""
     bench = json.loads((ROOT / "results" / "bench.json").read_text())
-    lines = ["| | ms per update | MFLOP per update | GFLOP/s | share of matrix multiplication |", "|---|---|---|---|---|"]
+    lines = [
+        "| | ms per update | MFLOP per update | GFLOP/s | times its matrix-multiply time | relative to SAC | in the paper |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for name, row in bench["updates"].items():
-        lines.append(f"| {name} | {row['milliseconds']:.2f} | {row['megaflop']:.0f} | {row['gigaflops']:.1f} | {row['share']:.0%} |")
-    lines.append(f"| matrix multiplication (1024 x 1024) | | | {bench['matmul_gigaflops']:.1f} | 100% |")
+        figures = f"{row['milliseconds']:.2f} | {row['megaflop']:,.0f} | {row['gigaflops']:.1f} | {row['times_matmul']:.2f}"
+        paper = f"{PAPER_COST[name]:.2f}" if name in PAPER_COST else ""
+        lines.append(f"| {name} | {figures} | {row['relative']:.2f} | {paper} |")
+    lines.append(f"| matrix multiplication (1024 x 1024) | | | {bench['matmul_gigaflops']:.1f} | 1.00 | | |")
     counting, ranking = bench["counting_share"], bench["ranking_seconds"]
     lines.append(f"\nCounting takes {counting:.1%} of a GPC-SAC update; ranking two million 17-d states takes {ranking:.1f} s.")
     lines.append(f"Measured on {bench['machine']}.")
     return "\n".join(lines)
+
+
+def baselines_table() -> str:
+    """Every algorithm on the same small budget, as it came out."""
+    rows = read_results(ROOT / "results" / "baselines.parquet")
+    datasets = list(dict.fromkeys(dataset for dataset in read_suite("baselines").datasets))
+    scores = {(found.rows[0]["algorithm"], found.rows[0]["dataset"]): found for found in headline_scores(rows, "baselines").values()}
+    lines = [
+        "| | " + " | ".join(f"{dataset} ({_source(rows, dataset)})" for dataset in datasets) + " |",
+        "|---" * (len(datasets) + 1) + "|",
+    ]
+    for algorithm in sorted(ALGORITHMS):
+        cells = (in_words([scores[algorithm, dataset]]) if (algorithm, dataset) in scores else "not yet run" for dataset in datasets)
+        lines.append(f"| {algorithm} | " + " | ".join(cells) + " |")
+    behaviour = json.loads((ROOT / "results" / "hopper-medium-recollected.json").read_text())["returns"]["mean"]
+    score = normalised_score("hopper-medium-v2", behaviour)
+    lines.append("| the log's own episodes | | | " + f"{score:.1f} |")
+    seeds = {len(found.seeds) for found in scores.values()}
+    lines.append(f"\n{'/'.join(map(str, sorted(seeds)))} seeds each.")
+    return "\n".join(lines)
+
+
+def _source(rows: list[dict[str, Any]], dataset: str) -> str:
+    return ", ".join(sorted({row["source"] for row in rows if row["dataset"] == dataset})) or "not yet run"
+
+
+def crosscheck_table() -> str:
+    """The last `make crosscheck`."""
+    record = json.loads((ROOT / "results" / "crosscheck.json").read_text())
+    lines = ["| loss | gridcount | d3rlpy | relative difference |", "|---|---|---|---|"]
+    for name, pair in record["losses"].items():
+        ours, theirs = pair["gridcount"], pair["d3rlpy"]
+        lines.append(f"| {name} | {ours:.6g} | {theirs:.6g} | {abs(ours - theirs) / abs(theirs):.0e} |")
+    versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    return "\n".join([*lines, f"\n{versions}; a difference above {record['tolerance']:g} fails."])
 
 
 def theory_tables() -> dict[str, str]:
@@ -194,5 +239,7 @@ def insert(path: Path, marker: str, text: str) -> None:
 if __name__ == "__main__":
     insert(ROOT / "README.md", "results", results_table())
     insert(ROOT / "docs" / "performance.md", "bench", bench_table())
+    for marker, table in {"cost": bench_table, "baselines": baselines_table, "crosscheck": crosscheck_table}.items():
+        insert(ROOT / "docs" / "algorithms.md", marker, table())
     for marker, text in theory_tables().items():
         insert(ROOT / "docs" / "theory.md", marker, text)
