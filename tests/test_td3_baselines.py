@@ -237,7 +237,7 @@ def test_the_reconstruction_error_is_larger_off_the_data_than_on_it() -> None:
     keys = jax.random.split(jax.random.key(0), 9)
     errors = [float(bonus(state.cvae, PROBE, jnp.full((64, 1), a), k).mean()) for a, k in zip(np.linspace(-0.6, 1, 9), keys, strict=True)]
     on, off = errors[:5], errors[6:]  # up to 0.2, and from 0.6 on
-    assert min(off) > 2 * max(on)
+    assert min(off) > 4 * max(on)  # a latent that says nothing gives the distance from the mean action: 2.8 times
     assert errors[-3:] == sorted(errors[-3:])
 
 
