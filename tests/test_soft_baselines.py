@@ -23,12 +23,12 @@ from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import ensemble_similarity
 from gridcount.networks import Critics, TanhGaussian
 
-FIELDS: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "critic_rate": 1e-3, "policy_rate": 1e-3}
+FIELDS: dict[str, Any] = {"hidden": (32, 32), "batch_size": 32, "critic_rate": 2e-3, "policy_rate": 2e-3}
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
 
 
-PESSIMIST = PBRL(**FIELDS, n_critics=5, ood_updates=500)
-SEEDS, UPDATES = 3, 1500
+PESSIMIST = PBRL(**FIELDS, n_critics=5, ood_updates=500, sampled_actions=4)
+SEEDS, UPDATES = 3, 1000
 SIZES = {"hopper-medium-v2": 500, "hopper-medium-expert-v2": 200, "walker2d-medium-v2": 20, "halfcheetah-medium-v2": 10}
 
 
@@ -117,13 +117,13 @@ def gap_reward(action: Any) -> Any:
 def test_sac_believes_in_the_gap_and_cql_and_pbrl_do_not() -> None:
     """CQL fails this without its gap term, PBRL without its penalty on the policy's actions."""
     assert min(wishes(learnt(SAC(**FIELDS), bandit, UPDATES), gap_reward)) > 1
-    assert max(wishes(learnt(CQL(**FIELDS), bandit, UPDATES), gap_reward)) < 0.3
+    assert max(wishes(learnt(CQL(**FIELDS, sampled_actions=4), bandit, UPDATES), gap_reward)) < 0.3
     assert max(wishes(learnt(PESSIMIST, bandit, UPDATES), gap_reward)) < 0.3
 
 
 def test_cql_values_lie_below_the_policy_s_true_value_and_without_conservatism_above() -> None:
     """Theorem 3.2, in a two-step decision process whose values are known."""
-    fields = FIELDS | {"discount": 0.8, "target_step": 0.05}
+    fields = FIELDS | {"discount": 0.8, "target_step": 0.05, "sampled_actions": 4}
     for learner in learnt(CQL(**fields), two_steps, UPDATES):
         truth, value = true_and_learnt(learner, 0.8)
         assert (value < truth).all()
@@ -132,16 +132,11 @@ def test_cql_values_lie_below_the_policy_s_true_value_and_without_conservatism_a
         assert (value > truth + 0.5).all()
 
 
-def test_more_critics_wish_less_and_diversified_ones_do_not_wish_at_all() -> None:
-    """EDAC with four critics fails this without the cosines: it is SAC-N with four then."""
-    two, four, many = (
-        np.mean(wishes(learnt(algorithm, sideways, UPDATES), sideways_reward))
-        for algorithm in (SAC(**FIELDS), SACN(**FIELDS, n_critics=4), SACN(**FIELDS, n_critics=30))
-    )
-    assert two > 0.3
-    assert four < two
-    assert many < 0.5 * two
-    assert max(wishes(learnt(EDAC(**FIELDS, n_critics=4), sideways, UPDATES), sideways_reward)) < 0
+def test_sac_makes_up_values_where_the_log_never_moved_and_many_or_diversified_critics_do_not() -> None:
+    """SAC-N fails this with two critics, EDAC with four fails it without the cosines: that is SAC-N with four."""
+    assert np.mean(wishes(learnt(SAC(**FIELDS), sideways, UPDATES), sideways_reward)) > 0.3
+    assert max(wishes(learnt(SACN(**FIELDS, n_critics=20), sideways, UPDATES), sideways_reward)) < 0.2
+    assert max(wishes(learnt(EDAC(**FIELDS, n_critics=4), sideways, UPDATES), sideways_reward)) < 0.2
 
 
 def test_pbrl_s_critics_disagree_more_off_the_log_than_on_it() -> None:
