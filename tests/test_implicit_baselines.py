@@ -13,6 +13,7 @@ from problems import EDGE, PROBE, bandit, learn, overestimate
 
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.bc import BC
+from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.iql import IQL
 from gridcount.algorithms.sac import SAC
 from gridcount.algorithms.uwac import UWAC
@@ -54,7 +55,7 @@ def wishful_sac() -> float:
 
 
 def test_bc_gives_the_log_s_mean_action_and_stays_in_its_data() -> None:
-    prepared, state = learn(BC(**FIELDS), bandit(), 1500)
+    prepared, state = learn(BC(**FIELDS), bandit(), 1000)
     actions = prepared.algorithm.act(state, PROBE)
     assert float(actions.mean()) == pytest.approx((EDGE - 1) / 2, abs=0.06)
     assert float(actions.max()) < EDGE
@@ -102,26 +103,45 @@ def implicit(**changes: Any) -> IQL:
     return IQL(**(FIELDS | fields | changes))
 
 
-@pytest.mark.parametrize("expectile", [0.5, 0.9, 0.99])
-def test_iql_s_values_are_the_expectiles_of_the_log(expectile: float) -> None:
+EXPECTILES = (0.5, 0.9, 0.99)
+
+
+@pytest.fixture(scope="module")
+def implicit_states() -> dict[float, Any]:
+    """IQL's state after learning from `fork`, by its expectile: all in one program."""
+    prepared = implicit().prepare(fork())
+    rows = jax.tree.map(jnp.asarray, prepared.rows)
+    start = prepared.algorithm.init(jax.random.key(0), prepared.rows)
+
+    def train(expectile: Any) -> Any:
+        return make_block(replace(prepared.algorithm, expectile=expectile), 2000)(start, rows, jax.random.key(1), jnp.asarray(0))[0]
+
+    states = jax.jit(jax.vmap(train))(jnp.array(EXPECTILES))
+    return {expectile: jax.tree.map(lambda leaf, i=i: leaf[i], states) for i, expectile in enumerate(EXPECTILES)}
+
+
+@pytest.mark.parametrize("expectile", EXPECTILES)
+def test_iql_s_values_are_the_expectiles_of_the_log(expectile: float, implicit_states: dict[float, Any]) -> None:
     """At 0.5 they are the values of the log's own policy, towards 1 the best the log supports. Fails with a symmetric loss."""
-    prepared, state = learn(implicit(expectile=expectile), fork(), 2000)
-    second = fork_value(expectile)
-    assert state.value(PLACES)[:, 0].tolist() == pytest.approx([0.8 * second, second], abs=0.05)
-    q = state.critics(jnp.repeat(PLACES, 2, axis=0), jnp.array([[-GOOD], [GOOD]] * 2)).min(axis=0)
-    assert q.tolist() == pytest.approx([0.8 * second, 0.8 * second, 0, 1], abs=0.08)
+    state, second = implicit_states[expectile], fork_value(expectile)
     if expectile == 0.5:
         assert second == SHARE  # what the log's policy earns
     if expectile == 0.99:
-        assert second > 0.97  # what the best action of the log earns
-    if expectile == 0.9:
-        # Rows weigh exp(scale * advantage), so the mean action is known too; behavioural cloning stays with the many.
-        weights = SHARE * np.exp(3 * (1 - second)), (1 - SHARE) * np.exp(-3 * second)
-        preferred = GOOD * (weights[0] - weights[1]) / sum(weights)
-        assert preferred > 0.3
-        assert float(prepared.algorithm.act(state, PLACES)[1, 0]) == pytest.approx(preferred, abs=0.08)
-        cloned, clone = learn(BC(**FIELDS), fork(), 1000)
-        assert float(cloned.algorithm.act(clone, PLACES)[1, 0]) == pytest.approx(GOOD * (2 * SHARE - 1), abs=0.05)
+        assert second > 0.97  # what the best action of the log earns is 1
+    assert state.value(PLACES)[:, 0].tolist() == pytest.approx([0.8 * second, second], abs=0.05)
+    q = state.critics(jnp.repeat(PLACES, 2, axis=0), jnp.array([[-GOOD], [GOOD]] * 2)).min(axis=0)
+    assert q.tolist() == pytest.approx([0.8 * second, 0.8 * second, 0, 1], abs=0.08)
+
+
+def test_iql_s_policy_takes_the_better_action_where_cloning_takes_the_frequent_one(implicit_states: dict[float, Any]) -> None:
+    """Rows weigh exp(scale * advantage), so the mean action is known. Fails where all rows weigh the same."""
+    second = fork_value(0.9)
+    better, worse = SHARE * np.exp(3 * (1 - second)), (1 - SHARE) * np.exp(-3 * second)
+    preferred = GOOD * (better - worse) / (better + worse)
+    assert preferred > 0.3
+    assert float(implicit().act(implicit_states[0.9], PLACES)[1, 0]) == pytest.approx(preferred, abs=0.08)
+    cloned, clone = learn(BC(**FIELDS), fork(), 1000)
+    assert float(cloned.algorithm.act(clone, PLACES)[1, 0]) == pytest.approx(GOOD * (2 * SHARE - 1), abs=0.05)
 
 
 def test_iql_does_not_overestimate_in_the_gap_where_sac_does(wishful_sac: float) -> None:
@@ -154,7 +174,7 @@ def test_iql_scales_rewards_as_its_authors_do(make_log: MakeLog) -> None:
 
 
 def test_iql_s_policy_stops_at_the_end_of_its_schedule_and_its_values_go_on(make_log: MakeLog) -> None:
-    prepared = implicit(schedule_updates=5).prepare(make_log())
+    prepared = implicit(schedule_updates=5, dropout=0.1).prepare(make_log())
     batch = jax.tree.map(jnp.asarray, prepared.rows)
     update = jax.jit(prepared.algorithm.update)
     states = [prepared.algorithm.init(jax.random.key(0), prepared.rows)]
@@ -166,7 +186,7 @@ def test_iql_s_policy_stops_at_the_end_of_its_schedule_and_its_values_go_on(make
 
 
 def test_dropout_acts_on_iql_s_training_and_not_on_its_actions(make_log: MakeLog) -> None:
-    prepared = implicit(dropout=0.1).prepare(make_log())
+    prepared = implicit(schedule_updates=5, dropout=0.1).prepare(make_log())  # the program of the test before, from the cache
     state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
     batch = jax.tree.map(jnp.asarray, prepared.rows)
     update = jax.jit(prepared.algorithm.update)
@@ -247,9 +267,13 @@ def test_uwac_s_losses_are_weighted_bellman_and_weighted_value_within_the_bound(
 
     _, latent_key, next_key, target_key, critic_key, action_key, policy_key = jax.random.split(key, 7)
 
+    @jax.jit
+    def values(observation: Any, action: Any, key: Any) -> Any:
+        one = lambda k: state.critics.with_members(thin(state.critics.members, 0.3, k))(observation, action)  # noqa: E731
+        return jax.lax.map(one, jax.random.split(key, 5))
+
     def moments(observation: Any, action: Any, key: Any) -> tuple[Any, Any]:
-        thinned = [thin(state.critics.members, 0.3, k) for k in jax.random.split(key, 5)]
-        q = np.array([state.critics.with_members(members)(observation, action) for members in thinned], np.float64)
+        q = np.asarray(values(observation, action, key), np.float64)
         return q.mean(axis=0), ((q - q.mean(axis=0)) ** 2).sum(axis=0) / 4
 
     next_action = jnp.tanh(state.policy.raw(batch.next_observation, next_key, 4))
@@ -274,8 +298,9 @@ def test_uwac_s_losses_are_weighted_bellman_and_weighted_value_within_the_bound(
 def test_spectral_norm_finds_each_layer_s_largest_stretch() -> None:
     critics = Critics(2, 3, 2, (16, 16), jax.random.key(0))
     directions = first_directions(critics.members, jax.random.key(1))
+    step = jax.jit(spectral_norm)
     for _ in range(200):
-        smooth, directions = spectral_norm(critics.members, directions)
+        smooth, directions = step(critics.members, directions)
     for weight in smooth.weights:
         assert np.linalg.norm(np.asarray(weight), ord=2, axis=(1, 2)).tolist() == pytest.approx([1, 1], rel=1e-3)
 
@@ -289,7 +314,7 @@ def test_a_thinned_network_leaves_units_out_and_keeps_its_mean() -> None:
     assert left_out[1:] == pytest.approx([0.25, 0.25], abs=0.15)
     assert np.array_equal(thin(network, 0.0, jax.random.key(2))(x), network(x))
     # For a row alone, all rows sharing the units is the same as each row having its own.
-    shared = jax.lax.map(lambda key: thin(network, 0.25, key)(x)[:, 0], jax.random.split(jax.random.key(3), 4000))
-    own = jax.lax.map(lambda key: network(x, dropout=0.25, key=key)[:, 0], jax.random.split(jax.random.key(4), 4000))
-    np.testing.assert_allclose(shared.mean(axis=0), own.mean(axis=0), atol=0.08)
-    np.testing.assert_allclose(shared.std(axis=0), own.std(axis=0), rtol=0.1)
+    shared = jax.lax.map(lambda key: thin(network, 0.25, key)(x)[:, 0], jax.random.split(jax.random.key(3), 1000))
+    own = jax.lax.map(lambda key: network(x, dropout=0.25, key=key)[:, 0], jax.random.split(jax.random.key(4), 1000))
+    np.testing.assert_allclose(shared.mean(axis=0), own.mean(axis=0), atol=0.15)
+    np.testing.assert_allclose(shared.std(axis=0), own.std(axis=0), rtol=0.15)
