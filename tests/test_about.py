@@ -1,0 +1,25 @@
+"""What is told of the algorithms is told of all of them."""
+
+import json
+
+import pytest
+
+from gridcount.algorithms import ALGORITHMS
+from gridcount.algorithms.about import ABOUT, PAPER_COST
+from gridcount.cli import main
+
+
+def test_every_algorithm_is_described_and_nothing_else() -> None:
+    assert set(ABOUT) == set(ALGORITHMS)
+    assert set(PAPER_COST) <= set(ALGORITHMS)
+
+
+def test_the_list_names_family_paper_cost_and_what_the_count_adds(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["algorithms", "--json"]) == 0
+    entries = {entry["name"]: entry for entry in json.loads(capsys.readouterr().out)}
+    assert set(entries) == set(ALGORITHMS)
+    assert entries["sac"]["cost"] == 1
+    assert all(entry["family"] and entry["paper"] and entry["idea"] and entry["count_adds"] for entry in entries.values())
+    assert main(["algorithms"]) == 0
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in ALGORITHMS)
