@@ -40,7 +40,7 @@ def uncertainty_weight(variance: Array, scale: float, limit: float, kind: str) -
 
 
 def mean_discrepancy(x: Array, y: Array, width: float, kernel: str) -> Array:
-    """Maximum mean discrepancy of two sets of samples per row, [samples, rows, dims] each -> [rows] (BEAR's Eq. 2, and its root)."""
+    """Maximum mean discrepancy of two sets of samples per row, [samples, rows, dims] each -> [rows] (BEAR)."""
 
     def likeness(a: Array, b: Array) -> Array:
         difference = a[:, None] - b[None]  # [samples, samples, rows, dims]

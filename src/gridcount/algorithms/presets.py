@@ -25,7 +25,7 @@ FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("td3-cvae", "other"): {"cvae_hidden": (256, 256), "cvae_updates": 50_000},
     ("iql", "maze2d"): {"schedule_updates": 120_000},  # the policy's step falls to 0 within the shorter run
     ("iql", "other"): {"schedule_updates": 300_000},
-    ("uwac", "maze2d"): {"behaviour_hidden": (64, 64), "passes": 10, "warmup_updates": 5_000},  # the warm-up keeps its share of the run
+    ("uwac", "maze2d"): {"behaviour_hidden": (64, 64), "passes": 10, "warmup_updates": 5_000},  # a warm-up of 4% of the run
     ("uwac", "other"): {"behaviour_hidden": (256, 256), "passes": 10, "warmup_updates": 12_000},
 }
 

@@ -115,7 +115,7 @@ class UWAC:
         )
         metrics: Metrics = {"behaviour_loss": value}
 
-        # The target: the best of several actions of the policy at s' (BEAR's Eq. 4 and Algorithm 1), and how uncertain it is.
+        # The target: the best of several actions of the policy at s' (as BEAR's target), and how uncertain it is.
         targets, target_directions = self._smooth(state.target_critics, state.target_directions)
         next_action = jnp.tanh(state.policy.raw(batch.next_observation, next_key, self.next_actions))  # [actions, rows, action_dim]
         repeated = jnp.tile(batch.next_observation, (self.next_actions, 1))
@@ -136,7 +136,7 @@ class UWAC:
         )
         metrics |= q_metrics | {"critic_loss": value, "weight": weight.mean(), "variance": next_variance.mean()}
 
-        # The policy: weighted values within the bound on the discrepancy (BEAR's Eq. 3; the discrepancy is of actions before the tanh).
+        # The policy: weighted values within the bound on the discrepancy (BEAR; the discrepancy is of actions before the tanh).
         smooth, directions = self._smooth(state.critics, state.directions)
         latent = jax.random.normal(latent_key, (self.discrepancy_samples, rows, behaviour.latent_dim))
         supported = behaviour.decode_raw(observation, jnp.clip(latent, -LATENT_LIMIT, LATENT_LIMIT))
