@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from log_files import EXCERPTS, flat_columns, smooth, write_csv, write_minari, write_tables
 from numpy.typing import NDArray
 
+from gridcount.data import transitions
 from gridcount.data.columns import Columns, assign
 from gridcount.data.d4rl import read_hdf5, write_hdf5
 from gridcount.data.load import load, read_log
@@ -63,6 +64,32 @@ def test_episode_ids_end_episodes(tmp_path: Path) -> None:
     mixed = by_number | {"batch_id": np.tile(np.arange(4), 10)}
     with pytest.raises(ValueError, match=r"mixed.csv: 'batch_id' returns to 0.0 at row 4, after other episodes; sort the rows"):
         load(write_csv(tmp_path / "mixed.csv", mixed), roles)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+@pytest.mark.parametrize("together", [65_536, 2])  # rows read together: ids meet across pieces too
+def test_long_episode_numbers_keep_all_their_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, together: int) -> None:
+    monkeypatch.setattr(transitions, "CHUNK", together)
+    monkeypatch.setattr(transitions, "CHUNK_BYTES", 4 * 20 * together)
+    step = np.arange(12.0)
+    ids = np.append([7, 7, 8, 8], 20240101000000000 + np.arange(8) // 2)
+    table = {"obs_0": step, "action_0": step / 12, "reward": step, "episode": ids}
+    path = tmp_path / f"log.{suffix}"
+    if suffix == "csv":
+        write_csv(path, table)
+    elif suffix == "npz":
+        np.savez(path, **table)  # type: ignore[arg-type]
+    else:
+        parquet.write_table(arrow.table(table), path)
+    assert np.flatnonzero(read_log(path).truncated).tolist() == [1, 3, 5, 7, 9, 11]
+
+
+def test_long_episode_numbers_of_parquet_may_be_missing_or_decimal(tmp_path: Path) -> None:
+    step, ids = np.arange(4.0), [2**53, 2**53 + 1, None, 2**53 + 2]
+    for kind in (arrow.int64(), arrow.decimal128(20)):
+        table = {"obs_0": step, "action_0": step / 4, "reward": step, "episode": arrow.array(ids, kind)}
+        parquet.write_table(arrow.table(table), tmp_path / "log.parquet")
+        assert read_log(tmp_path / "log.parquet").truncated.all()
 
 
 def test_minari_dict_observations_are_taken_apart_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +201,8 @@ def test_a_missing_role_names_its_flag(tmp_path: Path) -> None:
         ("obs_0,obs_0,reward\n1,2,3\n", "two columns are called 'obs_0'"),
         ("obs_0,action_0,reward\n1,a\n", r"row 0 has 2 values, the header has 3 names"),
         ("obs_0,action_0,reward\n1,0,0\n2,0\n", r"row 1 has 2 values, the header has 3 names"),
+        ("obs_0,obs_1,action_0,reward\n1,0,0,1\n\n0,5,0.5,0.3,1.0\n", r"row 1 has 5 values, the header has 4 names"),  # a decimal comma
+        ('obs_0,action_0,reward\n"1",0,0\n2,"0",0,"1"\n', r"row 1 has 4 values, the header has 3 names"),
     ],
 )
 def test_a_broken_csv_is_named(tmp_path: Path, text: str, message: str) -> None:

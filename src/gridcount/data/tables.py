@@ -267,8 +267,10 @@ def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) 
             raise _uneven(source, name)
         flat = from_arrow(source, name, arrow.chunked_array([compute.list_flatten(column)]))
         return flat.reshape(len(column), int(lengths[0]))
+    if text_is_fine and (arrow.types.is_decimal(kind) or (arrow.types.is_integer(kind) and column.null_count)):
+        return np.array([np.nan if value is None else value for value in column.to_pylist()], dtype=object)  # exact beyond 2^53 too
     if arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_boolean(kind) or arrow.types.is_decimal(kind):
-        column = column.cast(arrow.float64()) if column.null_count or arrow.types.is_decimal(kind) else column
+        column = column.cast(arrow.float64(), safe=False) if column.null_count or arrow.types.is_decimal(kind) else column
         values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         return values
     if text_is_fine:
