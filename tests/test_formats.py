@@ -278,6 +278,19 @@ def test_a_glob_leaves_what_others_name() -> None:
     assert roles == {"observation": ["time", "t1", "t2"], "action": ["valve"], "reward": ["yield"]}
 
 
+def test_a_glob_leaves_what_other_roles_find_by_their_names() -> None:
+    names = ["t1", "done", "valve_1", "valve_2", "next_obs_0", "reward", "episode", "timeout"]
+    roles = assign("t", names, Columns(observation="*", action="valve_*"))
+    assert (roles["observation"], roles["action"]) == (["t1"], ["valve_1", "valve_2"])
+    assert (roles["terminated"], roles["truncated"], roles["episode"]) == (["done"], ["timeout"], ["episode"])
+    assert (roles["reward"], roles["next_observation"]) == (["reward"], ["next_obs_0"])
+    asked = assign("t", ["t1", "done", "valve", "reward"], Columns(observation="*,done", action="valve"))
+    assert asked["observation"] == ["t1", "done"]
+    assert "terminated" not in asked
+    meant = assign("t", ["episode", "valve", "reward"], Columns(observation="epi*", action="valve"))
+    assert meant["observation"] == ["episode"]
+
+
 def test_optional_packages_are_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = read_hdf5(EXCERPTS / "hopper_random-v1.hdf5")
     write_tables(tmp_path, truth)
