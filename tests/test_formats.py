@@ -16,9 +16,12 @@ from log_files import EXCERPTS, flat_columns, smooth, write_csv, write_minari, w
 from numpy.typing import NDArray
 
 from gridcount.data import transitions
+from gridcount.data.check import check
 from gridcount.data.columns import Columns, assign
+from gridcount.data.cut import cut
 from gridcount.data.d4rl import read_hdf5, write_hdf5
-from gridcount.data.load import load, read_log
+from gridcount.data.load import import_log, load, read_log
+from gridcount.data.log import Log
 from gridcount.data.transitions import Transitions
 from gridcount.report.dataset import plot_description
 
@@ -235,6 +238,47 @@ def test_scaled_actions_can_be_mapped_back(tmp_path: Path) -> None:
     np.testing.assert_allclose(data.in_units(data.action), np.column_stack([table["action_0"], table["action_1"]]))
 
 
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_a_narrow_range_far_from_zero_is_scaled_in_double_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
+    valve = 100000.3 + np.linspace(0, 1, 400)
+    table = {"obs_0": np.arange(400.0), "action": valve, "reward": np.arange(400.0)}
+    path = tmp_path / f"log.{suffix}"
+    if suffix == "csv":
+        write_csv(path, table)
+    else:
+        np.savez(path, **table)  # type: ignore[arg-type]
+    for data in (load(path, scale_actions=True), import_log(path, "valve", scale_actions=True)):
+        np.testing.assert_allclose(data.action[:, 0], np.linspace(-1, 1, 400)[: len(data)], atol=1e-6)
+        np.testing.assert_allclose(data.in_units(data.action)[:, 0], valve[: len(data)], atol=1e-6, rtol=0)
+    single = table | {"action": valve.astype(np.float32)}  # bounds that single precision has rounded actions across
+    np.savez(tmp_path / "single.npz", **single)  # type: ignore[arg-type]
+    assert np.abs(load(tmp_path / "single.npz", action_bounds=(100000.3, 100001.3)).action).max() == 1
+
+
+def test_actions_beyond_declared_bounds_are_told_by_column_and_a_way_out() -> None:
+    table = {"observation": np.arange(8.0), "action": np.linspace([0, 0], [1, 3], 8), "reward": np.arange(8.0)}
+    log = Log(
+        "plant",
+        table["observation"][:, None].astype(np.float32),
+        table["action"],
+        table["reward"].astype(np.float32),
+        np.zeros(8, bool),
+        np.zeros(8, bool),
+        action_names=("pump", "valve"),
+        action_low=np.zeros(2, np.float32),
+        action_high=np.array([1, 2], np.float32),
+    )
+    with pytest.raises(
+        ValueError, match=r"plant: column 'valve' holds 2.14.* at row 5, outside the bounds the file declares, 0 to 2"
+    ) as caught:
+        cut(log, scale_actions=True)
+    assert "--scale-actions" not in str(caught.value)
+    (found,) = [finding for finding in check(log, scale_actions=True) if finding.severity == "error"]
+    assert (found.column, found.row) == ("valve", 5)
+    assert "--scale-actions" not in found.advice
+
+
 NAMES = (
     st.text(alphabet="abcxyz_ 0123456789é", min_size=1, max_size=8).map(str.strip).filter(lambda n: n and not n.replace("_", "").isdigit())
 )
@@ -319,7 +363,7 @@ def test_actions_are_scaled_by_the_bounds_given_where_the_log_does_not_reach_the
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ((0, 50), r"action \[60\..*\] at row 1 is outside its bounds, \[0\. 0\.\] to \[50\. 50\.\]"),
+        ((0, 50), r"column 'action_0' holds 60 at row 1, outside the bounds given, 0 to 50; widen --action-low and"),
         (((0, 0, 0), 100), r"--action-low gives 3 numbers for 2 actions; give one for all or one for each"),
         ((100, 0), r"--action-low must be below --action-high"),
         ((0, np.inf), r"--action-low must be below --action-high"),
