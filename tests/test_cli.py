@@ -249,8 +249,8 @@ def test_training_warns_of_what_a_check_of_the_file_finds(tmp_path: Path, monkey
             table[5, 0] = table[9, 1] = "nan"
         path.write_text("\n".join(",".join(map(str, row)) for row in [names, *table.tolist()]))
         code, out, err = said(["train", str(path), *UNSCORED, "--no-plot"])
-        assert "rows look shuffled" in " ".join(out.split())
         assert code == (2 if holes else 0), err
+        assert holes or "rows look shuffled" in out
     assert "obs_temp" in out
     assert "obs_flow" in out
 
