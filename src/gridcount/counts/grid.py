@@ -152,8 +152,15 @@ def _distinct(codes: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     """Sorted distinct codes of all chunks; they are merged whenever the new ones may have doubled the old."""
     distinct, fresh, waiting = np.empty(0, np.uint64), list[NDArray[np.uint64]](), 0
     for code in codes:
-        fresh.append(np.unique(code))
+        fresh.append(_sorted_once(code))
         waiting += len(fresh[-1])
         if waiting > max(len(distinct), 8 * CHUNK):
-            distinct, fresh, waiting = np.unique(np.concatenate([distinct, *fresh])), [], 0
-    return np.unique(np.concatenate([distinct, *fresh]))
+            distinct, fresh, waiting = _sorted_once(np.concatenate([distinct, *fresh])), [], 0
+    return _sorted_once(np.concatenate([distinct, *fresh]))
+
+
+def _sorted_once(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Each code once, sorted: by sorting, for NumPy's own hashing is slow where most differ."""
+    ordered: NDArray[np.uint64] = np.sort(codes)
+    distinct: NDArray[np.uint64] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return distinct
