@@ -289,9 +289,8 @@ def test_actions_are_judged_by_the_bounds_given() -> None:
     table["actions"][7, 1] = 130
     assert loud(check(log(table), action_bounds=(0, [100, 130]))) == []
     (found,) = loud(check(log(table), action_bounds=(0, 100)))
-    assert (found.severity, found.row) == ("error", 7)
-    assert "1 rows have actions outside the bounds given" in found.problem
-    assert "'action[1]' goes from 30." in found.problem
+    assert (found.severity, found.column, found.row) == ("error", "action[1]", 7)
+    assert "1 rows have actions outside the bounds given, 0 to 100; here 30." in found.problem
 
 
 def test_every_action_column_out_of_range_is_reported_with_its_own_first_row() -> None:

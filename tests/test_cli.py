@@ -239,6 +239,22 @@ def test_a_bad_file_is_refused_before_training_and_leaves_no_run_behind(
     assert [each.name for each in tmp_path.iterdir()] == ["log.hdf5"]
 
 
+def test_training_warns_of_what_a_check_of_the_file_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    table = rng.uniform(-1, 1, size=(60, 4)).round(4).astype(object)
+    names, path = ["obs_temp", "obs_flow", "action_valve", "reward"], tmp_path / "log.csv"
+    for holes in (False, True):
+        if holes:
+            table[5, 0] = table[9, 1] = "nan"
+        path.write_text("\n".join(",".join(map(str, row)) for row in [names, *table.tolist()]))
+        code, out, err = said(["train", str(path), *UNSCORED, "--no-plot"])
+        assert code == (2 if holes else 0), err
+        assert holes or "rows look shuffled" in out
+    assert "obs_temp" in out
+    assert "obs_flow" in out
+
+
 def test_a_file_that_is_not_there_is_named(tmp_path: Path, said: Said) -> None:
     code, _, err = said(["train", str(tmp_path / "nowhere.hdf5")])
     assert code == 2

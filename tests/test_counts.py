@@ -1,6 +1,7 @@
 """Counts agree with a plain dictionary, whatever the table, and nothing borrows another cell's count."""
 
 import itertools
+import tracemalloc
 from collections import Counter
 
 import jax
@@ -14,6 +15,7 @@ from hypothesis.extra.numpy import arrays
 from log_files import EXCERPTS
 
 from gridcount import GridCounter
+from gridcount.counts import grid as grid_module
 from gridcount.counts.auto import auto_pessimism
 from gridcount.counts.grid import Grid, StateCells
 from gridcount.counts.tables import DenseTable, SparseTable, Table, empty_table, visit_rows
@@ -281,3 +283,33 @@ def test_28_action_dimensions_never_allocate_their_product() -> None:
     table = empty_table(2_000_000, (4,) * 28, megabytes=512)
     assert isinstance(table, SparseTable)
     assert table.entries.nbytes <= 512 * 2**20
+
+
+@pytest.mark.parametrize("dims", [2, 17])
+def test_ranks_found_chunk_by_chunk_are_those_of_all_rows_at_once(monkeypatch: pytest.MonkeyPatch, dims: int) -> None:
+    rng = np.random.default_rng(0)
+    columns = [rng.normal(size=(3000, dims)).astype(np.float32) for _ in range(2)]
+    monkeypatch.setattr(grid_module, "CHUNK", 10_000)
+    whole, ranks = StateCells.fit(*columns, bins=15)
+    monkeypatch.setattr(grid_module, "CHUNK", 100)
+    chunked, found = StateCells.fit(*columns, bins=15)
+    both = np.concatenate(columns)
+    cells = np.clip(np.stack([whole._scaled(both, d) for d in range(dims)], axis=1), 0, 15)
+    _, expected = np.unique(cells, axis=0, return_inverse=True)  # lexicographic, as mixed-radix codes are
+    for result in (ranks, found):
+        np.testing.assert_array_equal(np.concatenate(result), expected.ravel())
+        assert [rank.dtype for rank in result] == [np.int32] * 2
+    for some, others in zip(whole.codes, chunked.codes, strict=True):
+        np.testing.assert_array_equal(some, others)
+
+
+def test_ranking_holds_little_beside_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(grid_module, "CHUNK", 4096)
+    column = np.random.default_rng(0).uniform(size=(400_000, 2)).astype(np.float32)
+    tracemalloc.start()
+    try:
+        _, ranks = StateCells.fit(column, column, bins=30)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.5 * sum(rank.nbytes for rank in ranks)

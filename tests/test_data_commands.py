@@ -112,7 +112,7 @@ def test_bounds_of_actions_are_given_as_numbers_or_lists(csv: Path) -> None:
     narrow = ["--action-low", "20", "--action-high", "80"]
     console = wide()
     assert import_command(tyro.cli(Import, args=[str(csv), "--name", "narrow", *MAPPING, *narrow]), console) == 2
-    assert "outside the bounds given; 'valve' goes from" in said(console)
+    assert "outside the bounds given, 20 to 80; here 0.2" in said(console)
     with pytest.raises(ValueError, match="give both"):
         import_command(tyro.cli(Import, args=[str(csv), "--name", "half", *MAPPING, "--action-low", "0"]), wide())
     with pytest.raises(ValueError, match="give them when importing"):

@@ -15,9 +15,13 @@ from hypothesis import strategies as st
 from log_files import EXCERPTS, flat_columns, smooth, write_csv, write_minari, write_tables
 from numpy.typing import NDArray
 
+from gridcount.data import transitions
+from gridcount.data.check import check
 from gridcount.data.columns import Columns, assign
+from gridcount.data.cut import cut
 from gridcount.data.d4rl import read_hdf5, write_hdf5
-from gridcount.data.load import load, read_log
+from gridcount.data.load import import_log, load, read_log
+from gridcount.data.log import Log
 from gridcount.data.transitions import Transitions
 from gridcount.report.dataset import plot_description
 
@@ -63,6 +67,32 @@ def test_episode_ids_end_episodes(tmp_path: Path) -> None:
     mixed = by_number | {"batch_id": np.tile(np.arange(4), 10)}
     with pytest.raises(ValueError, match=r"mixed.csv: 'batch_id' returns to 0.0 at row 4, after other episodes; sort the rows"):
         load(write_csv(tmp_path / "mixed.csv", mixed), roles)
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
+@pytest.mark.parametrize("together", [65_536, 2])  # rows read together: ids meet across pieces too
+def test_long_episode_numbers_keep_all_their_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, together: int) -> None:
+    monkeypatch.setattr(transitions, "CHUNK", together)
+    monkeypatch.setattr(transitions, "CHUNK_BYTES", 4 * 20 * together)
+    step = np.arange(12.0)
+    ids = np.append([7, 7, 8, 8], 20240101000000000 + np.arange(8) // 2)
+    table = {"obs_0": step, "action_0": step / 12, "reward": step, "episode": ids}
+    path = tmp_path / f"log.{suffix}"
+    if suffix == "csv":
+        write_csv(path, table)
+    elif suffix == "npz":
+        np.savez(path, **table)  # type: ignore[arg-type]
+    else:
+        parquet.write_table(arrow.table(table), path)
+    assert np.flatnonzero(read_log(path).truncated).tolist() == [1, 3, 5, 7, 9, 11]
+
+
+def test_long_episode_numbers_of_parquet_may_be_missing_or_decimal(tmp_path: Path) -> None:
+    step, ids = np.arange(4.0), [2**53, 2**53 + 1, None, 2**53 + 2]
+    for kind in (arrow.int64(), arrow.decimal128(20)):
+        table = {"obs_0": step, "action_0": step / 4, "reward": step, "episode": arrow.array(ids, kind)}
+        parquet.write_table(arrow.table(table), tmp_path / "log.parquet")
+        assert read_log(tmp_path / "log.parquet").truncated.all()
 
 
 def test_minari_dict_observations_are_taken_apart_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -174,6 +204,8 @@ def test_a_missing_role_names_its_flag(tmp_path: Path) -> None:
         ("obs_0,obs_0,reward\n1,2,3\n", "two columns are called 'obs_0'"),
         ("obs_0,action_0,reward\n1,a\n", r"row 0 has 2 values, the header has 3 names"),
         ("obs_0,action_0,reward\n1,0,0\n2,0\n", r"row 1 has 2 values, the header has 3 names"),
+        ("obs_0,obs_1,action_0,reward\n1,0,0,1\n\n0,5,0.5,0.3,1.0\n", r"row 1 has 5 values, the header has 4 names"),  # a decimal comma
+        ('obs_0,action_0,reward\n"1",0,0\n2,"0",0,"1"\n', r"row 1 has 4 values, the header has 3 names"),
     ],
 )
 def test_a_broken_csv_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -204,6 +236,47 @@ def test_scaled_actions_can_be_mapped_back(tmp_path: Path) -> None:
     np.testing.assert_allclose(data.action[:, 0], [-1, 1, -0.5, 0])
     assert (data.action_low.tolist(), data.action_high.tolist()) == ([0, 7], [100, 7])
     np.testing.assert_allclose(data.in_units(data.action), np.column_stack([table["action_0"], table["action_1"]]))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_a_narrow_range_far_from_zero_is_scaled_in_double_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
+    valve = 100000.3 + np.linspace(0, 1, 400)
+    table = {"obs_0": np.arange(400.0), "action": valve, "reward": np.arange(400.0)}
+    path = tmp_path / f"log.{suffix}"
+    if suffix == "csv":
+        write_csv(path, table)
+    else:
+        np.savez(path, **table)  # type: ignore[arg-type]
+    for data in (load(path, scale_actions=True), import_log(path, "valve", scale_actions=True)):
+        np.testing.assert_allclose(data.action[:, 0], np.linspace(-1, 1, 400)[: len(data)], atol=1e-6)
+        np.testing.assert_allclose(data.in_units(data.action)[:, 0], valve[: len(data)], atol=1e-6, rtol=0)
+    single = table | {"action": valve.astype(np.float32)}  # bounds that single precision has rounded actions across
+    np.savez(tmp_path / "single.npz", **single)  # type: ignore[arg-type]
+    assert np.abs(load(tmp_path / "single.npz", action_bounds=(100000.3, 100001.3)).action).max() == 1
+
+
+def test_actions_beyond_declared_bounds_are_told_by_column_and_a_way_out() -> None:
+    table = {"observation": np.arange(8.0), "action": np.linspace([0, 0], [1, 3], 8), "reward": np.arange(8.0)}
+    log = Log(
+        "plant",
+        table["observation"][:, None].astype(np.float32),
+        table["action"],
+        table["reward"].astype(np.float32),
+        np.zeros(8, bool),
+        np.zeros(8, bool),
+        action_names=("pump", "valve"),
+        action_low=np.zeros(2, np.float32),
+        action_high=np.array([1, 2], np.float32),
+    )
+    with pytest.raises(
+        ValueError, match=r"plant: column 'valve' holds 2.14.* at row 5, outside the bounds the file declares, 0 to 2"
+    ) as caught:
+        cut(log, scale_actions=True)
+    assert "--scale-actions" not in str(caught.value)
+    (found,) = [finding for finding in check(log, scale_actions=True) if finding.severity == "error"]
+    assert (found.column, found.row) == ("valve", 5)
+    assert "--scale-actions" not in found.advice
 
 
 NAMES = (
@@ -249,6 +322,19 @@ def test_a_glob_leaves_what_others_name() -> None:
     assert roles == {"observation": ["time", "t1", "t2"], "action": ["valve"], "reward": ["yield"]}
 
 
+def test_a_glob_leaves_what_other_roles_find_by_their_names() -> None:
+    names = ["t1", "done", "valve_1", "valve_2", "next_obs_0", "reward", "episode", "timeout"]
+    roles = assign("t", names, Columns(observation="*", action="valve_*"))
+    assert (roles["observation"], roles["action"]) == (["t1"], ["valve_1", "valve_2"])
+    assert (roles["terminated"], roles["truncated"], roles["episode"]) == (["done"], ["timeout"], ["episode"])
+    assert (roles["reward"], roles["next_observation"]) == (["reward"], ["next_obs_0"])
+    asked = assign("t", ["t1", "done", "valve", "reward"], Columns(observation="*,done", action="valve"))
+    assert asked["observation"] == ["t1", "done"]
+    assert "terminated" not in asked
+    meant = assign("t", ["episode", "valve", "reward"], Columns(observation="epi*", action="valve"))
+    assert meant["observation"] == ["episode"]
+
+
 def test_optional_packages_are_asked_for_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = read_hdf5(EXCERPTS / "hopper_random-v1.hdf5")
     write_tables(tmp_path, truth)
@@ -277,7 +363,7 @@ def test_actions_are_scaled_by_the_bounds_given_where_the_log_does_not_reach_the
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ((0, 50), r"action \[60\..*\] at row 1 is outside its bounds, \[0\. 0\.\] to \[50\. 50\.\]"),
+        ((0, 50), r"column 'action_0' holds 60 at row 1, outside the bounds given, 0 to 50; widen --action-low and"),
         (((0, 0, 0), 100), r"--action-low gives 3 numbers for 2 actions; give one for all or one for each"),
         ((100, 0), r"--action-low must be below --action-high"),
         ((0, np.inf), r"--action-low must be below --action-high"),

@@ -1,6 +1,7 @@
 """What each command does with its flags. A dataclass is a command's flags; its comments are their help."""
 
 import shlex
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +17,7 @@ from gridcount.data import check as checks
 from gridcount.data.catalogue import NAMES
 from gridcount.data.cut import ActionUnits
 from gridcount.data.load import Source, known_names, load, recorded_environment, settled_source
+from gridcount.data.log import Log
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, has_environment, refuse_misfit, why_none
 from gridcount.evaluation.rollouts import evaluate as roll_out
@@ -67,8 +69,7 @@ def train(words: list[str]) -> int:
     environment, unscored = _environment(options)
     plan = replace(plan, environment=environment)
     plan.check()  # before a dataset is made or read for nothing
-    data = _load(plan.dataset, plan.source or options.source, options.actions, options.memory_map)
-    _refuse_bad_data(data, console)
+    data = _load_good(plan.dataset, plan.source or options.source, options.actions, options.memory_map, console)
     if environment is not None and options.env is None:
         try:
             refuse_misfit(environment, data.observation_dim, data.action_dim)
@@ -255,19 +256,38 @@ def _prepare_again(run: Path) -> tuple[Any, Transitions]:
     return plan.make_algorithm().prepare(data), data
 
 
-def _load(name: str, source: Any, actions: ActionUnits, memory_map: bool = False) -> Transitions:
+def _load(
+    name: str, source: Any, actions: ActionUnits, memory_map: bool = False, judge: Callable[[Log], None] | None = None
+) -> Transitions:
     """The data a command works on, left on disk where asked or where it would fill more than half of the memory."""
-    units: dict[str, Any] = {"scale_actions": actions.scale_actions, "action_bounds": actions.bounds}
+    units: dict[str, Any] = {"scale_actions": actions.scale_actions, "action_bounds": actions.bounds, "judge": judge}
     return with_bar(name, lambda progress: load(name, source=source, progress=progress, memory_map=memory_map or None, **units))
 
 
-def _refuse_bad_data(data: Transitions, console: Console) -> None:
-    """Show what is wrong with a dataset before an hour is spent on it; errors stop the training."""
-    findings = [finding for finding in checks.check(data) if finding.severity != "note"]
-    if findings:
-        console.print(checks.render(data.name, findings))
+def _load_good(name: str, source: Any, actions: ActionUnits, memory_map: bool, console: Console) -> Transitions:
+    """Data to train on, saying all that is wrong with it before an hour is spent on it; errors stop the training."""
+    findings: list[checks.Finding] | None = None
+
+    def judge(log: Log) -> None:
+        nonlocal findings
+        findings = checks.check(log, None, actions.scale_actions, actions.bounds)
+
+    def tell() -> None:
+        loud = [finding for finding in findings or () if finding.severity != "note"]
+        if loud:
+            console.print(checks.render(name, loud))
+
+    try:
+        data = _load(name, source, actions, memory_map, judge)
+    except ValueError:
+        tell()
+        raise
+    if findings is None:  # imported or left on disk: the log itself was judged when it was imported
+        findings = checks.check(data)
+    tell()
     if checks.exit_code(findings) == 2:
-        raise ValueError(f"{data.name}: repair the errors above before training; `gridcount data check` shows them again")
+        raise ValueError(f"{name}: repair the errors above before training; `gridcount data check` shows them again")
+    return data
 
 
 def _environment(options: Train) -> tuple[str | None, str]:

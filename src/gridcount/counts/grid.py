@@ -1,6 +1,7 @@
 """Cells: where a continuous vector lies on the grid (Eq. 2), and the rank of every state cell of a dataset."""
 
 import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
 import equinox as eqx
@@ -90,15 +91,14 @@ class StateCells(NamedTuple):
             kept = kept[: max(1, int(24 / math.log2(bins + 1)))]
         cells = cls(low, high, bins, kept, ())
         codes: list[NDArray[np.uint64]] = []
-        rank = np.zeros(sum(len(column) for column in columns), np.uint64)
+        ranks = [np.zeros(len(column), np.int32) for column in columns]
         for group in cells._groups():
-            code = np.concatenate([cells._code(column, group) for column in columns])
-            code += rank * np.uint64((bins + 1) ** len(group))
-            distinct, inverse = np.unique(code, return_inverse=True)
-            codes.append(distinct)
-            rank = inverse.astype(np.uint64)
-        ends = np.cumsum([len(column) for column in columns])[:-1]
-        return cells._replace(codes=tuple(codes)), np.split(rank.astype(np.int32), ends)
+            # twice over the rows, some at a time: beside the ranks only the distinct codes are ever held
+            codes.append(_distinct(code for _, code in cells._coded(columns, ranks, group)))
+            for part, code in cells._coded(columns, ranks, group):
+                own, inverse = np.unique(code, return_inverse=True)  # sorted codes are looked up without jumping about
+                part[:] = np.searchsorted(codes[-1], own)[inverse]
+        return cells._replace(codes=tuple(codes)), ranks
 
     def rank(self, observation: NDArray[np.float32]) -> NDArray[np.int32]:
         """Rank of each observation's cell in 0..n_cells-1, or -1 where the dataset never went."""
@@ -109,6 +109,16 @@ class StateCells(NamedTuple):
             rank = np.minimum(np.searchsorted(codes, code), len(codes) - 1).astype(np.uint64)
             known &= codes[rank] == code
         return np.where(known, rank.astype(np.int32), np.int32(-1))
+
+    def _coded(
+        self, columns: Sequence[NDArray[np.float32]], ranks: list[NDArray[np.int32]], group: NDArray[np.int64]
+    ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.uint64]]]:
+        """Chunk by chunk, a view of the rows' ranks so far and the codes that these and a group of dimensions make."""
+        for column, rank in zip(columns, ranks, strict=True):
+            for start in range(0, len(column), CHUNK):
+                part = rank[start : start + CHUNK]
+                code = self._code(column[start : start + CHUNK], group)
+                yield part, code + part.astype(np.uint64) * np.uint64((self.bins + 1) ** len(group))
 
     def _groups(self) -> list[NDArray[np.int64]]:
         """Dimensions split so that a group's code and 32 bits of rank before it fit 64 bits: injective by construction."""
@@ -136,3 +146,21 @@ class StateCells(NamedTuple):
             scaled = self._scaled(x, int(dimension))
             inside &= (scaled >= 0) & (scaled <= self.bins)
         return inside
+
+
+def _distinct(codes: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+    """Sorted distinct codes of all chunks; they are merged whenever the new ones may have doubled the old."""
+    distinct, fresh, waiting = np.empty(0, np.uint64), list[NDArray[np.uint64]](), 0
+    for code in codes:
+        fresh.append(_sorted_once(code))
+        waiting += len(fresh[-1])
+        if waiting > max(len(distinct), 8 * CHUNK):
+            distinct, fresh, waiting = _sorted_once(np.concatenate([distinct, *fresh])), [], 0
+    return _sorted_once(np.concatenate([distinct, *fresh]))
+
+
+def _sorted_once(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Each code once, sorted: by sorting, for NumPy's own hashing is slow where most differ."""
+    ordered: NDArray[np.uint64] = np.sort(codes)
+    distinct: NDArray[np.uint64] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
+    return distinct

@@ -1,7 +1,8 @@
 """What is wrong with a log, where, and what to do about it: every problem at once, before anyone trains on it."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from gridcount.data.columns import Columns
-from gridcount.data.cut import Bounds, action_units
+from gridcount.data.cut import Bounds, action_units, beyond_advice, declared_units, rounding, scaled
 from gridcount.data.load import open_log
 from gridcount.data.log import BadValue, Log, log_of
 from gridcount.data.scan import Facts, Span, scan
-from gridcount.data.transitions import ACTION_SLACK, CHUNK, Transitions
+from gridcount.data.transitions import ACTION_SLACK, CHUNK, Float, Transitions
 
 Severity = Literal["error", "warning", "note"]
 
@@ -47,7 +48,7 @@ def check(
 ) -> list[Finding]:
     """Every problem of a log, errors first; a file that cannot be read at all is a single error.
 
-    With `scale_actions` the ranges of actions are not judged, for they will be scaled; `action_bounds` are what they should lie in.
+    `action_bounds` are what actions should lie in. With `scale_actions` their ranges are judged only where the file declares bounds.
     """
     if isinstance(data, str | Path):
         try:
@@ -56,10 +57,14 @@ def check(
         except (ValueError, FileNotFoundError) as error:
             return [_unreadable(str(data), error)]
     log = log_of(data) if isinstance(data, Transitions) else data
-    low, high = action_units(log, False, action_bounds) or (np.float32(-1), np.float32(1))
-    facts = scan(log, low, high, ACTION_SLACK)
-    judges = [_unreal, _constant, _twin_columns, _scales, _steps, _flags, _episodes]
-    judges += [] if scale_actions and action_bounds is None else [_actions if action_bounds is None else _bounded]
+    given = action_bounds is not None
+    bounds = action_units(log, False, action_bounds) or (declared_units(log) if scale_actions else None)
+    facts = scan(log, np.array(-1.0), np.array(1.0), ACTION_SLACK) if bounds is None else scan(log, *bounds, rounding(*bounds))
+    judges: list[Callable[[Log, Facts], Iterator[_Judgement]]] = [_unreal, _constant, _twin_columns, _scales, _steps, _flags, _episodes]
+    if bounds is not None:
+        judges.append(partial(_bounded, *bounds, given))
+    elif not scale_actions:
+        judges.append(_actions)
     findings = [_unreadable(log.source, problem) for problem in log.problems] + [
         Finding(severity, log.source, column, row, problem, advice)
         for judge in judges
@@ -130,7 +135,7 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
     largest = np.maximum(np.abs(span.low), np.abs(span.high))
     if facts.outside.count:
         for d in map(int, np.flatnonzero(largest > 1 + ACTION_SLACK)):
-            count, first = _outside(log.action, d)
+            count, first = _outside(log.action, d, np.array(-1.0), np.array(1.0), ACTION_SLACK)
             yield (
                 "error",
                 log.action_names[d],
@@ -156,20 +161,25 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
         )
 
 
-def _bounded(log: Log, facts: Facts) -> Iterator[_Judgement]:
-    if facts.outside.count:
-        problem = f"{facts.outside.count:,} rows have actions outside the bounds given"
-        for d, name in enumerate(log.action_names):
-            problem += f"; '{name}' goes from {facts.action.low[d]:.4g} to {facts.action.high[d]:.4g}" if d < 5 else ""
-        yield "error", None, facts.outside.first, problem, "give bounds that hold every action with --action-low and --action-high"
+def _bounded(low: Float, high: Float, given: bool, log: Log, facts: Facts) -> Iterator[_Judgement]:
+    if not facts.outside.count:
+        return
+    slack, bounds = rounding(low, high), "the bounds given" if given else "the bounds the file declares"
+    for d, name in enumerate(log.action_names):
+        count, first = _outside(log.action, d, low[d], high[d], slack[d])
+        if count:
+            problem = f"{count:,} rows have actions outside {bounds}, {low[d]:.9g} to {high[d]:.9g}"
+            problem += f"; here {facts.action.low[d]:.9g} to {facts.action.high[d]:.9g}"
+            yield "error", name, first, problem, beyond_advice(given)
 
 
-def _outside(action: Any, dimension: int) -> tuple[int, int]:
-    """How many rows of one dimension leave [-1, 1], and the first of them."""
+def _outside(action: Any, dimension: int, low: Any, high: Any, slack: float) -> tuple[int, int]:
+    """How many rows of one dimension leave their bounds, and the first of them."""
     count, first = 0, -1
     for start in range(0, len(action), CHUNK):
-        size = np.abs(np.asarray(action[start : start + CHUNK])[:, dimension])
-        beyond = (size > 1 + ACTION_SLACK) & np.isfinite(size)
+        values = np.asarray(action[start : start + CHUNK])[:, dimension]
+        with np.errstate(invalid="ignore", over="ignore"):
+            beyond = (np.abs(scaled(values, low, high)) > 1 + slack) & np.isfinite(values)
         if beyond.any() and not count:
             first = start + int(np.argmax(beyond))
         count += int(np.count_nonzero(beyond))

@@ -1,7 +1,7 @@
 """Which columns of a table play which role: names, globs and lists, with defaults for the names everyone uses."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 
@@ -37,23 +37,22 @@ class Columns:
 def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, list[str]]:
     """Column names of the table for each role that has any.
 
-    A glob leaves out columns that another role names outright, so `--observation '*' --action valve --reward yield` reads as it
-    sounds. A column named outright for two roles is refused: a policy that sees its own action learns nothing.
+    A glob leaves out columns that another role names outright or finds by its default names, and '*' those of another role's glob
+    too, so `--observation '*' --action valve --reward yield` reads as it sounds. A glob that means nothing but default names is taken
+    at its word. A column named outright for two roles is refused: a policy that sees its own action learns nothing.
     """
     wanted = {field.name: getattr(columns, field.name) for field in fields(columns) if getattr(columns, field.name)}
-    named = {item: role for role, spec in wanted.items() for item in _items(spec) if item in names}
+    items = {role: [spec] if spec in names else _items(spec) for role, spec in wanted.items()}  # a name may itself hold a comma
+    named = {item: role for role, parts in items.items() for item in parts if item in names}
+    globbed = {name: role for role, parts in items.items() for item in parts if item != "*" for name in names if fnmatchcase(name, item)}
+    guessed = {name for members in _by_default(names, set(named), wanted).values() for name in members}
     roles: dict[str, list[str]] = {}
-    for role, spec in wanted.items():
-        roles[role] = _matches(source, names, role, spec, named)
+    for role, parts in items.items():
+        if not parts:
+            raise ValueError(f"{source}: {_flag(role)} '{wanted[role]}' names no column; it has {_listing(names)}")
+        roles[role] = _matches(source, names, role, parts, named, globbed | named, guessed)
     # defaults come second: what a person named for one role is not guessed for another
-    taken = {name for members in roles.values() for name in members}
-    for role, candidates in DEFAULTS.items():
-        if role not in roles:
-            free = [name for name in names if name not in taken]
-            found = next((hits for pattern in candidates if (hits := [name for name in free if fnmatchcase(name, pattern)])), [])
-            if found:
-                roles[role] = found
-                taken.update(found)
+    roles |= _by_default(names, {name for members in roles.values() for name in members}, roles)
     for role in ("reward", "terminated", "truncated", "episode"):
         if len(roles.get(role, ())) > 1:
             raise ValueError(f"{source}: the {role} must be one column, not {_listing(roles[role])}; name one with {_flag(role)} COLUMN")
@@ -75,19 +74,38 @@ def _items(spec: str) -> list[str]:
     return [item.strip() for item in spec.split(",") if item.strip()]
 
 
-def _matches(source: str, names: Sequence[str], role: str, spec: str, named: dict[str, str]) -> list[str]:
-    """The columns a spec means, in the order it gives them, those of a glob in the order of the table."""
+def _by_default(names: Sequence[str], taken: set[str], given: Collection[str]) -> dict[str, list[str]]:
+    """The columns of roles that are not given, by the names everyone uses."""
+    roles: dict[str, list[str]] = {}
+    for role, candidates in DEFAULTS.items():
+        free = [name for name in names if name not in taken and role not in given]
+        found = next((hits for pattern in candidates if (hits := [name for name in free if fnmatchcase(name, pattern)])), [])
+        if found:
+            roles[role] = found
+            taken = taken | set(found)
+    return roles
+
+
+def _matches(
+    source: str,
+    names: Sequence[str],
+    role: str,
+    items: list[str],
+    named: dict[str, str],
+    claimed: dict[str, str],
+    guessed: set[str],
+) -> list[str]:
+    """The columns a role's names and globs mean, in the order they are given, those of a glob in the order of the table."""
     members: list[str] = []
-    for item in [spec] if spec in names else _items(spec):  # a name may itself hold a comma
-        globbed = (name for name in names if fnmatchcase(name, item) and named.get(name, role) == role)
-        hits = [item] if item in names else list(globbed)
+    for item in items:
+        others = claimed if item == "*" else named
+        globbed = [name for name in names if fnmatchcase(name, item) and others.get(name, role) == role]
+        hits = [item] if item in names else [name for name in globbed if name not in guessed] or globbed
         if not hits:
             near = difflib.get_close_matches(item, names, n=1, cutoff=0.5)
             hint = f"; did you mean '{near[0]}'?" if near else "."
             raise ValueError(f"{source}: {_flag(role)} names '{item}', which no column matches{hint} It has {_listing(names)}")
         members += [name for name in hits if name not in members]
-    if not members:
-        raise ValueError(f"{source}: {_flag(role)} '{spec}' names no column; it has {_listing(names)}")
     return members
 
 

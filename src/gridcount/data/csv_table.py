@@ -2,9 +2,11 @@
 
 import csv
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, TextIO
 
 import numpy as np
@@ -25,7 +27,7 @@ def csv_names(path: Path) -> list[str]:
 
 
 def csv_pieces(path: Path, names: list[str], text_is_fine: tuple[str, ...], refuse: Refuse) -> Iterator[dict[str, NDArray[Any]]]:
-    """Columns of numbers by name, some rows at a time (those of `text_is_fine` as text where they are not numbers); empty is NaN."""
+    """Columns of numbers by name, some rows at a time; empty is NaN. Those of `text_is_fine` are exact, and may be text."""
     with _open(path) as file:
         header, delimiter = _header(path, file)
         start = 0
@@ -62,10 +64,13 @@ def _columns(
     table = _parse(lines, delimiter, [header.index(name) for name in plain]) if plain else None
     if table is None:
         plain = []
-    wordy = [name for name in names if name not in plain]
-    cells = _cells(path, lines, delimiter, [header.index(name) for name in wordy], len(header), start) if wordy else []
     columns = {name: table[:, i] for i, name in enumerate(plain)} if table is not None else {}
-    values = zip(wordy, zip(*cells, strict=True), strict=True)
+    plain = [name for name in plain if name not in text_is_fine or _is_exact(columns[name])]
+    wordy = [name for name in names if name not in plain]
+    cells = []
+    if wordy or _looks_uneven(lines, delimiter, len(header)):  # for NumPy's parser takes no notice of values beyond those it wants
+        cells = _cells(path, lines, delimiter, [header.index(name) for name in wordy], len(header), start)
+    values = zip(wordy, zip(*cells, strict=True) if wordy else (), strict=True)
     return columns | {name: _column(name, column, name in text_is_fine, start, refuse) for name, column in values}
 
 
@@ -113,6 +118,11 @@ def _filled(lines: Iterable[str], delimiter: str) -> Iterator[str]:
     return (empty.sub("nan", line) if line.strip() else line for line in lines)
 
 
+def _looks_uneven(lines: list[str], delimiter: str, width: int) -> bool:
+    """Whether a line may hold more or fewer values than the header has names; quoted values are not looked into."""
+    return any(line.count(delimiter) != width - 1 or '"' in line for line in lines if line.strip("\r\n"))
+
+
 def _cells(path: Path, lines: list[str], delimiter: str, wanted: list[int], width: int, start: int) -> list[tuple[str, ...]]:
     cells: list[tuple[str, ...]] = []
     for line in filter(None, csv.reader(lines, delimiter=delimiter)):
@@ -135,11 +145,19 @@ def _column(name: str, values: tuple[str, ...], text_is_fine: bool, start: int, 
                 return np.array([_number_or_text(value) for value in values], dtype=object)
             if word not in TRUTH:
                 refuse(name, value, start + row)
+    if text_is_fine and not _is_exact(numbers):
+        return np.array([_number_or_text(value, TRUTH) for value in values], dtype=object)
     return numbers
 
 
-def _number_or_text(value: str) -> float | str:
-    return float(value) if _is_number(value) else value
+def _is_exact(numbers: NDArray[np.float64]) -> bool:
+    """Whether double precision surely holds what the file says: whole numbers below 2^53, and missing ones."""
+    return bool((np.isnan(numbers) | ((np.abs(numbers) < 2**53) & (numbers == np.rint(numbers)))).all())
+
+
+def _number_or_text(value: str, words: Mapping[str, float] = MappingProxyType({})) -> Decimal | float | str:
+    """A number with all its digits, which compares and hashes as the float or integer of the same value does."""
+    return Decimal(value) if _is_number(value) else words.get(value.strip().lower(), value)
 
 
 def _is_number(text: str) -> bool:

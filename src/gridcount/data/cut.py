@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.data.log import NUMBERS, Log
-from gridcount.data.transitions import ACTION_SLACK, Bool, Float32, Transitions, chunks, refuse_unreal, refuse_unscaled
+from gridcount.data.transitions import ACTION_SLACK, Bool, Float, Float32, Transitions, chunks, refuse_unreal, refuse_unscaled
 
 Bounds = tuple[float | Sequence[float], float | Sequence[float]]  # what -1 and 1 stand for, for all action dimensions or for each
 
@@ -37,7 +37,7 @@ class Cut:
     name: str
     keep: Bool  # [rows of the log] this one becomes a transition
     episode_end: Bool  # [rows of the log] and it is the last of its episode
-    units: tuple[Float32, Float32] | None  # what actions of -1 and 1 stand for; None: they stay as they are
+    units: tuple[Float, Float] | None  # what actions of -1 and 1 stand for; None: they stay as they are
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.keep))
@@ -52,6 +52,7 @@ class Cut:
         log, keep, terminated = self.log, self.keep[part], self.log.terminated[part]
         kept = slice(None) if keep.all() else keep  # a slice copies nothing
         action = log.action[part]
+        action = action.astype(np.float32, copy=False) if self.units is None else np.clip(scaled(action, *self.units), -1, 1)
         if log.next_observation is not None:
             next_observation = log.next_observation[part]
         else:
@@ -62,7 +63,7 @@ class Cut:
             next_observation = log.observation[part.start : part.stop + 1][own + ~terminated[own]]
         return {
             "observation": log.observation[part][kept],
-            "action": (action if self.units is None else scaled(action, *self.units))[kept],
+            "action": action[kept],
             "reward": log.reward[part][kept],
             "next_observation": next_observation,
             "terminated": terminated[kept],
@@ -103,7 +104,7 @@ def cut(log: Log, name: str | None = None, scale_actions: bool = False, action_b
     if units is None:
         refuse_unscaled(log.source, log.action)
     else:
-        _refuse_beyond(log, units)
+        _refuse_beyond(log, units, given=action_bounds is not None)
     keep, end = np.ones(len(log), dtype=bool), log.end
     if log.next_observation is None:
         keep = ~end | log.terminated
@@ -118,11 +119,11 @@ def to_transitions(log: Log, name: str | None = None, scale_actions: bool = Fals
     return cut(log, name, scale_actions, action_bounds).transitions()
 
 
-def action_units(log: Log, scale_actions: bool, bounds: Bounds | None) -> tuple[Float32, Float32] | None:
+def action_units(log: Log, scale_actions: bool, bounds: Bounds | None) -> tuple[Float, Float] | None:
     """What actions of -1 and 1 stand for in the log's own units; None where they are not to be scaled."""
     dims = log.action.shape[1]
     if bounds is not None:
-        given = [np.atleast_1d(np.asarray(end, np.float32)) for end in bounds]
+        given = [np.atleast_1d(np.asarray(end, np.float64)) for end in bounds]
         for flag, end in zip(("--action-low", "--action-high"), given, strict=True):
             if end.shape not in ((1,), (dims,)):
                 raise ValueError(f"{log.source}: {flag} gives {end.size} numbers for {dims} actions; give one for all or one for each")
@@ -132,33 +133,54 @@ def action_units(log: Log, scale_actions: bool, bounds: Bounds | None) -> tuple[
         return low, high
     if not scale_actions:
         return None
-    declared = log.action_low, log.action_high
-    if declared[0] is not None and declared[1] is not None and np.isfinite(declared[0]).all() and np.isfinite(declared[1]).all():
-        return declared[0], declared[1]
+    if (declared := declared_units(log)) is not None:
+        return declared
     lows, highs = zip(*((action.min(axis=0), action.max(axis=0)) for action in _actions(log)), strict=True)
     return np.min(lows, axis=0), np.max(highs, axis=0)
 
 
-def _actions(log: Log) -> Iterator[Float32]:
+def declared_units(log: Log) -> tuple[Float, Float] | None:
+    """The bounds of actions that the file itself declares, where they are finite."""
+    low, high = log.action_low, log.action_high
+    if low is None or high is None or not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return None
+    return low.astype(np.float64), high.astype(np.float64)
+
+
+def _actions(log: Log) -> Iterator[Float]:
     return (log.action[part] for part in chunks(len(log), 4 * log.action.shape[1]))
 
 
-def scaled(action: Float32, low: Float32 | np.float32, high: Float32 | np.float32) -> Float32:
-    """Actions mapped linearly to [-1, 1]; one that never varies becomes 0."""
-    width = np.where(high > low, high - low, np.float32(1))
+def scaled(action: Float, low: Float, high: Float) -> Float32:
+    """Actions mapped linearly to [-1, 1], in double precision until they are there; one that never varies becomes 0."""
+    low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+    width = np.where(high > low, high - low, 1)
     result: Float32 = (2 * (action - (low + high) / 2) / width).astype(np.float32)
     return result
 
 
-def _refuse_beyond(log: Log, units: tuple[Float32, Float32]) -> None:
+def rounding(low: Float, high: Float) -> Float:
+    """How far beyond [-1, 1] a scaled action may lie because it, or its bounds, were once in single precision."""
+    width = np.where(high > low, high - low, 1)
+    slack: Float = ACTION_SLACK + 2 * float(np.finfo(np.float32).eps) * np.maximum(np.abs(low), np.abs(high)) / width
+    return slack
+
+
+def _refuse_beyond(log: Log, units: tuple[Float, Float], given: bool) -> None:
     """Raise where an action leaves the bounds that were given or declared, naming the first."""
-    start = 0
+    start, slack = 0, rounding(*units)
     for action in _actions(log):
-        beyond = np.abs(scaled(action, *units)).max(axis=1) > 1 + ACTION_SLACK
+        beyond = np.abs(scaled(action, *units)) > 1 + slack
         if beyond.any():
-            first = int(np.argmax(beyond))
+            row, d = (int(i) for i in np.argwhere(beyond)[0])
+            bounds = f"{units[0][d]:.9g} to {units[1][d]:.9g}"
             raise ValueError(
-                f"{log.source}: action {action[first]} at row {start + first} is outside its bounds, {units[0]} to {units[1]};"
-                " give bounds that hold every action with --action-low and --action-high"
+                f"{log.source}: column '{log.action_names[d]}' holds {action[row, d]:.9g} at row {start + row}, outside the bounds "
+                f"{'given' if given else 'the file declares'}, {bounds}; {beyond_advice(given)}"
             )
         start += len(action)
+
+
+def beyond_advice(given: bool) -> str:
+    """What to do about an action outside bounds that were given, or else declared by the file."""
+    return f"{'widen' if given else 'give bounds that hold it with'} --action-low and --action-high, or repair that row"

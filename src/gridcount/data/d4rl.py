@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.data.cut import to_transitions
-from gridcount.data.log import Log, Problems, flags, join, matrix, refuse_no_matrix, refuse_no_vector, refuse_text, rewards
+from gridcount.data.log import Log, Problems, actions, flags, join, matrix, refuse_no_matrix, refuse_no_vector, refuse_text, rewards
 from gridcount.data.transitions import Transitions, chunks
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
@@ -55,7 +55,7 @@ def hdf5_pieces(path: str | Path) -> Iterator[Log]:
             yield Log(
                 source=source,
                 observation=matrix(source, "observations", read["observations"]),
-                action=matrix(source, "actions", read["actions"]),
+                action=actions(source, "actions", read["actions"]),
                 reward=rewards(source, "rewards", read["rewards"]),
                 terminated=flags(source, "terminals", read["terminals"], rows.start, problems),
                 truncated=flags(source, "timeouts", read.get("timeouts", np.zeros(len(read["rewards"]), bool)), rows.start, problems),

@@ -1,6 +1,6 @@
 """One way in: a dataset's name, an imported name, a file or a Minari folder becomes checked Transitions."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +34,7 @@ def load(
     action_bounds: Bounds | None = None,
     console: Console | None = None,
     progress: maze2d.Progress | None = None,
+    judge: Callable[[Log], None] | None = None,
 ) -> Transitions:
     """The transitions of a D4RL or imported name, a file (.hdf5, .h5, .npz, .parquet, .csv) or a Minari folder or id.
 
@@ -41,7 +42,8 @@ def load(
     "auto" takes D4RL's where it was downloaded before and generates otherwise. `memory_map` leaves the columns on disk (None: where
     they would fill more than half of the memory); a named dataset is unpacked once for it, a file must be imported first.
     `scale_actions` and `action_bounds` bring actions to [-1, 1], as `cut` says. Nothing is downloaded without saying so on
-    `console`; `progress` follows the generation of a maze.
+    `console`; `progress` follows the generation of a maze. `judge` is shown the raw log, where there is one in memory, before
+    transitions are made of it; what was imported or left on disk has none.
     """
     folder = _local_folder(str(name))
     if folder is not None:
@@ -56,7 +58,10 @@ def load(
                 f"{name}: takes {_bytes(_on_disk(path)) / 2**30:.1f} GiB, more than half of this machine's memory; import it first, which"
                 f" leaves it on disk: gridcount data import {name} --name NAME (with the same flags for columns), then use NAME"
             )
-        return to_transitions(join(path, _pieces(path, columns)), _title(str(name), path), scale_actions, action_bounds)
+        log = join(path, _pieces(path, columns))
+        if judge is not None:
+            judge(log)
+        return to_transitions(log, _title(str(name), path), scale_actions, action_bounds)
     if str(name) not in NAMES:
         raise ValueError(f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import {name} --name NAME")
     _refuse_bounds(str(name), action_bounds)

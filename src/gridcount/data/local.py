@@ -74,7 +74,7 @@ def _write(folder: Path, data: Cut, facts: dict[str, Any]) -> None:
         for piece in data.pieces():
             for column, file in files.items():
                 file.write(np.ascontiguousarray(piece[column], types[column]).data)
-    low, high = data.units or (np.full(dims["action"], end, np.float32) for end in (-1, 1))
+    low, high = data.units or tuple(np.full(dims["action"], end, np.float64) for end in (-1, 1))
     meta = {
         **facts,
         "format": FORMAT,
@@ -115,7 +115,7 @@ def read_local(folder: Path, name: str | None = None, memory_map: bool = False) 
         if [str(array.dtype), list(array.shape)] != [recorded.get("dtype"), recorded.get("shape")]:
             raise ValueError(f"{path}: is {array.dtype} {array.shape}, meta.json says {recorded}; import the dataset again")
         columns[column] = array
-    low, high = (np.asarray(meta[end], np.float32) for end in ("action_low", "action_high"))
+    low, high = (np.asarray(meta[end], np.float64) for end in ("action_low", "action_high"))
     return Transitions(
         **columns,
         name=folder.name if name is None else name,

@@ -13,7 +13,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.transitions import Bool, Float32, Transitions, name_dimensions
+from gridcount.data.transitions import Bool, Float, Float32, Transitions, name_dimensions
 
 NUMBERS = ("observation", "action", "reward", "next_observation")  # columns that may be left on disk
 FLAGS = ("terminated", "truncated")  # a byte per row each: always in memory
@@ -40,15 +40,13 @@ class Collected(NamedTuple):
 class Stored:
     """A column of numbers on disk: rows are read when asked for, and not kept."""
 
-    dtype = np.dtype(np.float32)
-
-    def __init__(self, file: IO[bytes], shape: tuple[int, ...]) -> None:
-        self.shape, self._file = shape, file
+    def __init__(self, file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape, self.dtype, self._file = shape, dtype, file
 
     def __len__(self) -> int:
         return self.shape[0]
 
-    def __getitem__(self, rows: slice) -> Float32:
+    def __getitem__(self, rows: slice) -> Float:
         start, stop, _ = rows.indices(len(self))
         values = np.empty((max(stop - start, 0), *self.shape[1:]), self.dtype)
         self._file.seek(start * values.itemsize * int(np.prod(self.shape[1:])))
@@ -63,7 +61,7 @@ class Log:
 
     source: str  # the file or folder, for messages
     observation: Float32  # [rows, observation_dim]; as the other numbers, an array or a Stored column
-    action: Float32  # [rows, action_dim] in the log's own units
+    action: Float  # [rows, action_dim] in the log's own units and precision, for they may yet be scaled
     reward: Float32  # [rows]
     terminated: Bool  # [rows] the episode truly ended here
     truncated: Bool  # [rows] the episode was cut off here
@@ -161,16 +159,18 @@ class _OnDisk:
     """A file that grows."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._file, self._rows, self._dims = file, 0, tuple[int, ...]()
+        self._file, self._rows, self._dims, self._dtype = file, 0, tuple[int, ...](), np.dtype(np.float32)
 
     def add(self, rows: NDArray[Any]) -> None:
         if self._rows and self._dims != rows.shape[1:]:
             raise ValueError(f"rows of shape {rows.shape[1:]} after rows of shape {self._dims}")
-        self._file.write(np.ascontiguousarray(rows, np.float32).data)
+        if not self._rows:
+            self._dtype = rows.dtype
+        self._file.write(np.ascontiguousarray(rows, self._dtype).data)
         self._rows, self._dims = self._rows + len(rows), rows.shape[1:]
 
     def column(self) -> Any:
-        return Stored(self._file, (self._rows, *self._dims))
+        return Stored(self._file, (self._rows, *self._dims), self._dtype)
 
 
 def _empty(source: str) -> ValueError:
@@ -216,6 +216,12 @@ def matrix(source: str, key: str, column: NDArray[Any]) -> Float32:
     refuse_no_matrix(source, key, column.shape)
     with np.errstate(over="ignore"):  # a number beyond single precision becomes inf, which is reported with its row
         return column.astype(np.float32, copy=False)
+
+
+def actions(source: str, key: str, column: NDArray[Any]) -> Float:
+    """A column of actions: as it is in single precision, else in double, for a narrow range far from 0 needs it to be scaled."""
+    refuse_no_matrix(source, key, column.shape)
+    return column if column.dtype == np.float32 else column.astype(np.float64, copy=False)
 
 
 def rewards(source: str, key: str, column: NDArray[Any]) -> Float32:

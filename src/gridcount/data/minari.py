@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.data.d4rl import checked, row_bytes
-from gridcount.data.log import Collected, Log, Problems, flags, matrix, rewards
+from gridcount.data.log import Collected, Log, Problems, actions, flags, matrix, rewards
 from gridcount.data.transitions import chunks
 
 PREFIX = "minari:"
@@ -90,7 +90,7 @@ def minari_pieces(dataset: str | Path) -> Iterator[Log]:
         yield Log(
             source=source,
             observation=matrix(source, "observations", steps.observations[:-1]),
-            action=matrix(source, "actions", steps.actions),
+            action=actions(source, "actions", steps.actions),
             reward=rewards(source, "rewards", steps.rewards),
             terminated=flags(source, "terminations", steps.terminations, start, problems),
             truncated=truncated,

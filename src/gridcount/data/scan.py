@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gridcount.data.cut import scaled
 from gridcount.data.log import Log
-from gridcount.data.transitions import Bool, Float32, chunks
+from gridcount.data.transitions import Bool, Float, Float32, chunks
 
 SAMPLE_BLOCKS, SAMPLE_ROWS = 32, 1024  # contiguous blocks spread over the log, from which typical steps and ranges are taken
 JUMP_TIMES = 20.0  # a jump is this many times the step that 99 % of the rows stay below,
@@ -107,8 +107,8 @@ class Facts:
     episode_digests: NDArray[np.uint64]
 
 
-def scan(log: Log, low: Float32 | np.float32, high: Float32 | np.float32, slack: float) -> Facts:
-    """Look at every row once. Actions should lie between `low` and `high`; `slack` is how far beyond, where these are -1 and 1."""
+def scan(log: Log, low: Float, high: Float, slack: Any) -> Facts:
+    """Look at every row once. Actions should lie between `low` and `high`, `slack` beyond at most where these are -1 and 1."""
     dims, rows = log.observation.shape[1], len(log)
     end = log.end
     ends = np.flatnonzero(end)
@@ -132,12 +132,14 @@ def scan(log: Log, low: Float32 | np.float32, high: Float32 | np.float32, slack:
         episode_digests=digests,
     )
     for part in chunks(rows, 4 * dims):
-        observation, action, reward = (np.asarray(column[part]) for column in (log.observation, log.action, log.reward))
+        observation, exact, reward = (np.asarray(column[part]) for column in (log.observation, log.action, log.reward))
+        with np.errstate(over="ignore"):  # beyond single precision is infinite
+            action = exact.astype(np.float32, copy=False)
         facts.observation.add(observation)
         facts.action.add(action)
         facts.reward.add(reward[:, None])
         with np.errstate(invalid="ignore", over="ignore"):  # NaN is reported by the spans; here it compares as False
-            facts.outside.add(np.abs(scaled(action, low, high)).max(axis=1, initial=0) > 1 + slack, part.start)
+            facts.outside.add((np.abs(scaled(exact, low, high)) > 1 + slack).any(axis=1), part.start)
             facts.whole_actions = facts.whole_actions and bool((action == np.rint(action)).all())
             _steps(log, facts, part, observation, end, jump, aligned)
         episode = np.searchsorted(ends, np.arange(part.start, part.stop))

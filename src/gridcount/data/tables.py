@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from gridcount.data.columns import Columns, assign
 from gridcount.data.csv_table import csv_names, csv_pieces
-from gridcount.data.log import BadValue, Log, Problems, flags, matrix, refuse_no_matrix, refuse_text, rewards
-from gridcount.data.transitions import Bool, Float32, chunk_rows, chunks
+from gridcount.data.log import BadValue, Log, Problems, actions, flags, matrix, refuse_no_matrix, refuse_text, rewards
+from gridcount.data.transitions import Bool, chunk_rows, chunks
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -44,7 +44,7 @@ def table_pieces(path: str | Path, columns: Columns | None = None) -> Iterator[L
 
 def _to_log(source: str, roles: Mapping[str, list[str]], arrays: Arrays, last: Bool | None, start: int, problems: Problems) -> Log:
     observation, observation_names = _stack(source, roles["observation"], arrays)
-    action, action_names = _stack(source, roles["action"], arrays)
+    action, action_names = _stack(source, roles["action"], arrays, actions)
     following, next_names = _stack(source, roles["next_observation"], arrays) if "next_observation" in roles else (None, ())
     given = {
         role: flags(source, roles[role][0], arrays[roles[role][0]], start, problems)
@@ -72,12 +72,14 @@ def _to_log(source: str, roles: Mapping[str, list[str]], arrays: Arrays, last: B
     )
 
 
-def _stack(source: str, names: list[str], arrays: Arrays) -> tuple[Float32, tuple[str, ...]]:
+def _stack(
+    source: str, names: list[str], arrays: Arrays, as_numbers: Callable[[str, str, NDArray[Any]], Any] = matrix
+) -> tuple[Any, tuple[str, ...]]:
     """Columns side by side as [rows, dims], and what each dimension is called."""
     parts, labels = [], []
     for name in names:
         column = arrays[name][:, None] if arrays[name].ndim == 1 else arrays[name]
-        parts.append(matrix(source, name, column))
+        parts.append(as_numbers(source, name, column))
         labels += [name] if column.shape[1] == 1 else [f"{name}[{i}]" for i in range(column.shape[1])]
     return (parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)), tuple(labels)
 
@@ -267,8 +269,10 @@ def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) 
             raise _uneven(source, name)
         flat = from_arrow(source, name, arrow.chunked_array([compute.list_flatten(column)]))
         return flat.reshape(len(column), int(lengths[0]))
+    if text_is_fine and (arrow.types.is_decimal(kind) or (arrow.types.is_integer(kind) and column.null_count)):
+        return np.array([np.nan if value is None else value for value in column.to_pylist()], dtype=object)  # exact beyond 2^53 too
     if arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_boolean(kind) or arrow.types.is_decimal(kind):
-        column = column.cast(arrow.float64()) if column.null_count or arrow.types.is_decimal(kind) else column
+        column = column.cast(arrow.float64(), safe=False) if column.null_count or arrow.types.is_decimal(kind) else column
         values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         return values
     if text_is_fine:

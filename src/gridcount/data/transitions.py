@@ -10,6 +10,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 Float32 = NDArray[np.float32]
+Float = NDArray[np.floating[Any]]  # single or double precision
 Bool = NDArray[np.bool_]
 
 CHUNK = 65_536  # rows looked at together, at most,
@@ -30,7 +31,7 @@ class Batch(NamedTuple):
     next_action: Any = None  # [rows, action_dim] the log's own next action, for algorithms that ask for it
 
 
-def _unset() -> Float32:
+def _unset() -> Float:
     return np.empty(0, np.float32)
 
 
@@ -45,8 +46,8 @@ class Transitions:
     terminated: Bool  # [rows] the episode truly ended here
     episode_end: Bool  # [rows] last row of an episode, whether by terminal, time limit or end of the log
     name: str = "unnamed"  # what messages call it
-    action_low: Float32 = field(default_factory=_unset)  # [action_dim] what action -1 means in the log's own units; not given: -1
-    action_high: Float32 = field(default_factory=_unset)  # [action_dim] what action 1 means; not given: 1
+    action_low: Float = field(default_factory=_unset)  # [action_dim] what action -1 means in the log's own units; not given: -1
+    action_high: Float = field(default_factory=_unset)  # [action_dim] what action 1 means; not given: 1
     observation_names: tuple[str, ...] = ()  # what the log calls each dimension; not given: observation[0], ...
     action_names: tuple[str, ...] = ()
 
