@@ -70,7 +70,7 @@ def test_a_log_is_checked_imported_and_described(csv: Path, capsys: pytest.Captu
     console = wide()
     assert info_command(tyro.cli(Info, args=["plant", "--bins", "5"]), console) == 0
     text = said(console)
-    assert "grid of 5 bins" in text
+    assert "5 bins per action dimension, 5 per state dimension" in text
     assert "temp_2" in text  # the plant's own names survive the import
 
 
