@@ -31,8 +31,8 @@ browser:  ## a Chromium to test the report page in, where it is missing and may 
 		echo "Chromium could not be installed: the report page's browser tests will fail"; \
 	else echo "no Chromium here, and no right to install one: the report page's browser tests will be skipped"; fi
 
-bench: $(READY)  ## how close an update comes to the machine's matrix-multiply rate
-	$(BIN)/python benchmarks/update.py
+bench: $(READY)  ## how close each algorithm's update comes to the machine's matrix-multiply rate; BENCH=--keep for the docs
+	$(BIN)/python benchmarks/update.py $(BENCH)
 
 bench-data: $(READY)  ## loading, checking and describing a million transitions; training from disk beside training from memory
 	$(BIN)/python benchmarks/data_room.py
