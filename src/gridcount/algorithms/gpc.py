@@ -33,6 +33,7 @@ class CountFields:
     q_floor: float | Literal["auto"] = "auto"  # penalised values stay above this; 0 in the paper
     beta: float = 1.0  # how much of u is taken from Q(s, a~pi)
     beta_next: float = 0.1  # how much of u is taken from Q(s', a'~pi)
+    in_weight: float = 1.0  # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
     ood_weight: float = 0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
     ood_next_weight: float = 0.5  # weight of the (s', a'~pi) term; the published results let no gradient through it: 0
     prior: Literal["none", "dataset", "dataset-only"] = "none"  # start the table empty, or with the log's own actions, or only them
@@ -130,7 +131,7 @@ def counted_loss(
             terms.append((batch.next_observation, drawn.next_action))
         observation, action = (jnp.concatenate(parts) for parts in zip(*terms, strict=True))
         q_data, q_policy, *q_next = jnp.split(critics(observation, action), len(terms), axis=1)
-        loss_in = bellman_loss(q_data, target)  # Eq. 5
+        loss_in = config.in_weight * bellman_loss(q_data, target)  # Eq. 5
         loss_ood = config.ood_weight * count_penalty_loss(q_policy, config.beta * uncertainty.here, floor)  # Eq. 6
         if q_next:
             loss_ood += config.ood_next_weight * count_penalty_loss(q_next[0], config.beta_next * uncertainty.there, floor)  # Eq. 7
