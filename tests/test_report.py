@@ -311,7 +311,9 @@ def test_tables_match_the_results_file(opened: Page, results: Path) -> None:
         for algorithm, cell in zip(heads[1:], line.locator("td").all(), strict=True):
             if (seeds := expected.get(("paper/maze2d", algorithm, "", dataset))) is not None:
                 assert cell.inner_text().split("\n")[0] == f"{np.mean(seeds):.1f} ± {np.std(seeds):.1f}"
-    umaze = opened.locator("#paper-maze2d-scores-table tbody tr", has_text="umaze").locator("td").nth(heads.index("gpc-sac") - 1).inner_text()
+    umaze = (
+        opened.locator("#paper-maze2d-scores-table tbody tr", has_text="umaze").locator("td").nth(heads.index("gpc-sac") - 1).inner_text()
+    )
     difference = np.mean(expected["paper/maze2d", "gpc-sac", "", "maze2d-umaze-v1"]) - 141.0
     assert "paper 141.0" in umaze
     assert f"{difference:+.1f}".replace("-", "\N{MINUS SIGN}") in umaze
