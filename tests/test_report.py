@@ -21,7 +21,8 @@ from gridcount.benchmark.store import read_results, write_rows
 from gridcount.cli import main
 from gridcount.report.experiments import Layout, sections
 from gridcount.report.page import all_tables, page
-from gridcount.report.tables import cost_table, score_table, to_csv, to_latex, to_markdown
+from gridcount.report.table_formats import to_csv, to_latex, to_markdown
+from gridcount.report.tables import cost_table, score_table
 
 ROOT = Path(__file__).parent.parent
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

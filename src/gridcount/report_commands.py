@@ -28,7 +28,7 @@ def report(words: list[str]) -> int:
     if not options.results:
         raise ValueError("name the results to report: a folder of `gridcount benchmark`, its Parquet files, or run directories")
     from gridcount.report.page import all_tables, page, slugs
-    from gridcount.report.tables import to_csv, to_latex, to_markdown
+    from gridcount.report.table_formats import to_csv, to_latex, to_markdown
 
     console = make_console()
     rows = _read(options.results)

@@ -59,7 +59,8 @@ def run_on_ray(
     wanted = resources or Resources()
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
-    board = ray.remote(num_cpus=0)(Board).remote()  # on the driver's own node or wherever there is room: it is small
+    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()  # where the driver is: another node's death leaves it
     task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
     files: dict[str, Any] = {cell.data: ray.put(Path(cell.data).read_bytes()) for cell in cells if cell.data != cell.dataset}
     running = {task.remote(cell.to_json(), files.get(cell.data), wanted.cores, board): cell for cell in cells}

@@ -1,19 +1,14 @@
 """The report as one HTML page that needs no network: tables as markup, plots drawn by its script from embedded numbers."""
 
-import base64
 import json
 import re
 from collections.abc import Sequence
 from html import escape
-from itertools import permutations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import ArrayLike
-
-from gridcount.report import statistics
 from gridcount.report.experiments import UNRECORDED, Experiment, Section
+from gridcount.report.page_numbers import curve_metrics, page_numbers, scored_datasets, slug
 from gridcount.report.scores import LAST
 from gridcount.report.statistics import REPETITIONS
 from gridcount.report.tables import (
@@ -33,9 +28,6 @@ from gridcount.report.tables import (
 
 ASSETS = Path(__file__).parent / "assets"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"  # nothing from elsewhere
-HEADLINE = "headline"  # the score, or the return where nothing normalises it
-FIRST = ("success", "return", "uncertainty", "q_data", "q_policy", "critic_loss")  # other figures worth a look, the most telling first
-MOST = 6  # other figures kept, to keep the page small
 READING = (
     ("Score", f"Mean of a run's last {LAST} evaluations, D4RL's normalisation: 0 is a random policy, 100 the reference. ± is over seeds."),
     ("Oracle", "A run's best evaluation. Only somebody with the environment at hand could have picked it, so no headline uses it."),
@@ -56,11 +48,6 @@ def all_tables(section: Section) -> list[Table]:
     return [table for maker in makers if (table := maker(section)) is not None]
 
 
-def slug(name: str) -> str:
-    """A name that files and links can have."""
-    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower() or "suite"
-
-
 def slugs(sections: Sequence[Section]) -> list[str]:
     """One for each suite, no two alike."""
     found: list[str] = []
@@ -75,7 +62,7 @@ def page(sections: Sequence[Section], title: str = "gridcount report") -> str:
     names = slugs(sections)
     tables = {name: all_tables(section) for name, section in zip(names, sections, strict=True)}
     numbers = {
-        "suites": [_numbers(section, name) for name, section in zip(names, sections, strict=True)],
+        "suites": [page_numbers(section, name) for name, section in zip(names, sections, strict=True)],
         "tables": {
             f"{name}-{table.name}": {"file": f"{name}-{table.name}", "columns": table.records[0], "rows": table.records[1]}
             for name, own in tables.items()
@@ -208,7 +195,7 @@ def _legend(section: Section, methods: Sequence[str]) -> str:
 
 def _curves(section: Section, name: str) -> str:
     methods = list(dict.fromkeys(each.method for each in section.scored))
-    metrics = "".join(f'<option value="{escape(metric)}">{escape(label)}</option>' for metric, label in _metrics(section))
+    metrics = "".join(f'<option value="{escape(metric)}">{escape(label)}</option>' for metric, label in curve_metrics(section))
     bands = {
         "std": "± standard deviation",
         "interval": "95 % interval of the mean",
@@ -221,8 +208,8 @@ def _curves(section: Section, name: str) -> str:
     printed = any(section.published(each.dataset, each.algorithm) for each in section.scored if not each.variant)
     label = '<label><input type="checkbox" data-control="paper" checked> the paper&rsquo;s scores (dotted)</label>'
     paper = label if printed else ""
-    panels = "".join(_figure(f"{name}-curve-{i}", dataset, zoom=True) for i, dataset in enumerate(_scored_datasets(section)))
-    columns = " one" if len(_scored_datasets(section)) == 1 else ""
+    panels = "".join(_figure(f"{name}-curve-{i}", dataset, zoom=True) for i, dataset in enumerate(scored_datasets(section)))
+    columns = " one" if len(scored_datasets(section)) == 1 else ""
     return (
         f'<div class="sub"><h3>Learning curves</h3></div>{_legend(section, methods)}<div class="controls">'
         f'<label>Show <select data-control="metric">{metrics}</select></label>'
@@ -236,8 +223,8 @@ def _curves(section: Section, name: str) -> str:
 
 
 def _ablation(section: Section, name: str) -> str:
-    panels = "".join(_figure(f"{name}-ablation-{i}", dataset, zoom=False) for i, dataset in enumerate(_scored_datasets(section)))
-    columns = "one" if len(_scored_datasets(section)) == 1 else "two"
+    panels = "".join(_figure(f"{name}-ablation-{i}", dataset, zoom=False) for i, dataset in enumerate(scored_datasets(section)))
+    columns = "one" if len(scored_datasets(section)) == 1 else "two"
     return (
         f'<div class="sub"><h3>Score against the setting</h3></div><div class="grid {columns}">{panels}</div>'
         f'<p class="hint">Mean of the last {LAST} evaluations, bars ± standard deviation over seeds, a dot per seed.</p>'
@@ -302,133 +289,6 @@ def _list(facts: dict[str, str]) -> str:
     return '<dl class="facts">' + "".join(f"<dt>{escape(k)}</dt><dd>{escape(v or UNRECORDED)}</dd>" for k, v in facts.items()) + "</dl>"
 
 
-def _numbers(section: Section, name: str) -> dict[str, Any]:
-    """What the script draws a suite from."""
-    datasets = _scored_datasets(section)
-    return {
-        "id": name,
-        "name": section.layout.name,
-        "methods": section.methods,
-        "metrics": _metrics(section),
-        "panels": [_panel(section, dataset, f"{name}-curve-{i}") for i, dataset in enumerate(datasets)],
-        "ablation": [_settings(section, dataset, f"{name}-ablation-{i}") for i, dataset in enumerate(datasets)]
-        if is_ablation(section)
-        else [],
-        **_estimates(section, name),
-    }
-
-
-def _panel(section: Section, dataset: str, identity: str) -> dict[str, Any]:
-    series, shown = [], []
-    metric = "score"
-    more = [name for name, _ in _metrics(section)[1:]]
-    for index, method in enumerate(section.methods):
-        cell = section.find(dataset, method)
-        if cell is None or cell.scores is None or (curve := cell.curve(cell.scores.metric)) is None:
-            continue
-        metric = cell.scores.metric
-        band = statistics.mean_interval(curve.values) if np.isfinite(curve.values).all() else None
-        printed = section.published(dataset, cell.algorithm) if metric == "score" and not cell.variant else None
-        series.append(
-            {
-                "m": index,
-                "u": _packed(curve.updates, np.int32),
-                "seeds": curve.seeds,
-                "v": _packed(curve.values),
-                "lo": None if band is None else _packed(band[0]),
-                "hi": None if band is None else _packed(band[1]),
-                "paper": printed[0] if printed else None,
-                "more": {name: found for name in more if (found := _other(cell, name, curve.updates)) is not None},
-            }
-        )
-        shown.append(method)
-    alt = f"Learning curves on {dataset}: {metric} over updates, mean over seeds, of {', '.join(shown)}"
-    return {"id": identity, "dataset": dataset, "metric": metric, "series": series, "alt": alt}
-
-
-def _other(cell: Experiment, metric: str, updates: ArrayLike) -> dict[str, str] | None:
-    curve = cell.curve(metric)
-    if curve is None:
-        return None
-    known = np.isfinite(curve.values).any(axis=0)
-    values = curve.values[:, known]
-    found = {"mean": _packed(np.nanmean(values, axis=0))}
-    if len(values) > 1:
-        found["std"] = _packed(np.nanstd(values, axis=0))
-    if not np.array_equal(curve.updates[known], updates):
-        found["u"] = _packed(curve.updates[known], np.int32)
-    return found
-
-
-def _settings(section: Section, dataset: str, identity: str) -> dict[str, Any]:
-    algorithms = list(dict.fromkeys(each.algorithm for each in section.experiments))
-    points = [
-        {
-            "label": cell.setting,
-            "a": algorithms.index(cell.algorithm),
-            "algorithm": cell.algorithm,
-            "mean": cell.scores.mean,
-            "std": cell.scores.spread,
-            "seeds": list(cell.scores.seeds.items()),
-        }
-        for method in section.methods
-        if (cell := section.find(dataset, method)) and cell.scores
-    ]
-    told = "; ".join(f"{point['label']} {point['mean']:.1f}" for point in points)
-    return {"id": identity, "dataset": dataset, "points": points, "alt": f"Score against the setting on {dataset}: {told}"}
-
-
-def _estimates(section: Section, name: str) -> dict[str, Any]:
-    scores = section.common()
-    if not scores:
-        return {"aggregates": [], "profile": None, "improvement": None}
-    place = {method: section.methods.index(method) for method in scores}
-    aggregates = []
-    for kind, statistic in AGGREGATES.items():
-        found = {method: statistics.estimate(tasks, statistic) for method, tasks in scores.items()}
-        rows = [{"m": place[method], **_estimate(each, 100)} for method, each in found.items()]
-        alt = f"{kind}: " + "; ".join(f"{method} {100 * each.value:.1f}" for method, each in found.items())
-        aggregates.append({"id": f"{name}-{slug(kind)}", "name": kind, "rows": rows, "alt": alt})
-    thresholds = section.thresholds()
-    shares = []
-    for method, tasks in scores.items():
-        value, band = statistics.estimate_profile(tasks, thresholds)
-        low, high = (None, None) if band is None else (_rounded(band[0]), _rounded(band[1]))
-        shares.append({"m": place[method], "share": _rounded(value), "low": low, "high": high})
-    alt = f"Performance profiles: the share of runs above each normalised score, of {', '.join(scores)}"
-    profile = {"id": f"{name}-profile", "thresholds": _rounded(100 * thresholds), "rows": shares, "alt": alt}
-    pairs = [
-        {"a": place[a], "b": place[b], **_estimate(statistics.estimate_improvement(scores[a], scores[b]), 1)}
-        for a, b in permutations(scores, 2)
-    ]
-    improvement = {
-        "id": f"{name}-improvement",
-        "pairs": pairs,
-        "alt": "Probability that a run of the chosen method beats one of each other",
-    }
-    return {"aggregates": aggregates, "profile": profile, "improvement": improvement if pairs else None}
-
-
-def _estimate(found: statistics.Estimate, scale: float) -> dict[str, float | None]:
-    low, high = found.interval or (None, None)
-    return {"value": scale * found.value, "low": None if low is None else scale * low, "high": None if high is None else scale * high}
-
-
-def _metrics(section: Section) -> list[tuple[str, str]]:
-    """What curves can show: the headline first, then the most telling of the other figures."""
-    kinds = {each.scores.metric for each in section.scored if each.scores}
-    found = dict.fromkeys(name for each in section.scored for name in each.metrics)
-    if "score" not in kinds:
-        found.pop("return", None)
-    ordered = [name for name in FIRST if name in found] + sorted(name for name in found if name not in FIRST)
-    return [(HEADLINE, "normalised score" if "score" in kinds else "return"), *((name, name.replace("_", " ")) for name in ordered[:MOST])]
-
-
-def _scored_datasets(section: Section) -> list[str]:
-    scored = {each.dataset for each in section.scored}
-    return [dataset for dataset in section.datasets if dataset in scored]
-
-
 def _summary(sections: Sequence[Section]) -> str:
     experiments = [each for section in sections for each in section.experiments]
     started = sorted(text for each in experiments for text in each.said("started"))
@@ -445,16 +305,6 @@ def _size(section: Section) -> str:
 
 def _count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
-
-
-def _packed(values: ArrayLike, kind: type[np.generic] = np.float32) -> str:
-    """Numbers as the script unpacks them: little-endian, base64."""
-    array = np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<"))
-    return base64.b64encode(array.tobytes()).decode()
-
-
-def _rounded(values: ArrayLike) -> list[float]:
-    return [round(float(value), 4) for value in np.asarray(values)]
 
 
 def _embedded(numbers: Any) -> str:

@@ -1,0 +1,160 @@
+"""What the report page's script draws its plots from: every suite's curves, settings and estimates as plain numbers."""
+
+import base64
+import re
+from itertools import permutations
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from gridcount.report import statistics
+from gridcount.report.experiments import Experiment, Section
+from gridcount.report.tables import AGGREGATES, is_ablation
+
+HEADLINE = "headline"  # the score, or the return where nothing normalises it
+FIRST = ("success", "return", "uncertainty", "q_data", "q_policy", "critic_loss")  # other figures worth a look, the most telling first
+MOST = 6  # other figures kept, to keep the page small
+
+
+def slug(name: str) -> str:
+    """A name that files and links can have."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", name).strip("-").lower() or "suite"
+
+
+def page_numbers(section: Section, name: str) -> dict[str, Any]:
+    """What the script draws a suite from."""
+    datasets = scored_datasets(section)
+    return {
+        "id": name,
+        "name": section.layout.name,
+        "methods": section.methods,
+        "metrics": curve_metrics(section),
+        "panels": [_panel(section, dataset, f"{name}-curve-{i}") for i, dataset in enumerate(datasets)],
+        "ablation": [_settings(section, dataset, f"{name}-ablation-{i}") for i, dataset in enumerate(datasets)]
+        if is_ablation(section)
+        else [],
+        **_estimates(section, name),
+    }
+
+
+def _panel(section: Section, dataset: str, identity: str) -> dict[str, Any]:
+    series, shown = [], []
+    metric = "score"
+    more = [name for name, _ in curve_metrics(section)[1:]]
+    for index, method in enumerate(section.methods):
+        cell = section.find(dataset, method)
+        if cell is None or cell.scores is None or (curve := cell.curve(cell.scores.metric)) is None:
+            continue
+        metric = cell.scores.metric
+        band = statistics.mean_interval(curve.values) if np.isfinite(curve.values).all() else None
+        printed = section.published(dataset, cell.algorithm) if metric == "score" and not cell.variant else None
+        series.append(
+            {
+                "m": index,
+                "u": _packed(curve.updates, np.int32),
+                "seeds": curve.seeds,
+                "v": _packed(curve.values),
+                "lo": None if band is None else _packed(band[0]),
+                "hi": None if band is None else _packed(band[1]),
+                "paper": printed[0] if printed else None,
+                "more": {name: found for name in more if (found := _other(cell, name, curve.updates)) is not None},
+            }
+        )
+        shown.append(method)
+    alt = f"Learning curves on {dataset}: {metric} over updates, mean over seeds, of {', '.join(shown)}"
+    return {"id": identity, "dataset": dataset, "metric": metric, "series": series, "alt": alt}
+
+
+def _other(cell: Experiment, metric: str, updates: ArrayLike) -> dict[str, str] | None:
+    curve = cell.curve(metric)
+    if curve is None:
+        return None
+    known = np.isfinite(curve.values).any(axis=0)
+    values = curve.values[:, known]
+    found = {"mean": _packed(np.nanmean(values, axis=0))}
+    if len(values) > 1:
+        found["std"] = _packed(np.nanstd(values, axis=0))
+    if not np.array_equal(curve.updates[known], updates):
+        found["u"] = _packed(curve.updates[known], np.int32)
+    return found
+
+
+def _settings(section: Section, dataset: str, identity: str) -> dict[str, Any]:
+    algorithms = list(dict.fromkeys(each.algorithm for each in section.experiments))
+    points = [
+        {
+            "label": cell.setting,
+            "a": algorithms.index(cell.algorithm),
+            "algorithm": cell.algorithm,
+            "mean": cell.scores.mean,
+            "std": cell.scores.spread,
+            "seeds": list(cell.scores.seeds.items()),
+        }
+        for method in section.methods
+        if (cell := section.find(dataset, method)) and cell.scores
+    ]
+    told = "; ".join(f"{point['label']} {point['mean']:.1f}" for point in points)
+    return {"id": identity, "dataset": dataset, "points": points, "alt": f"Score against the setting on {dataset}: {told}"}
+
+
+def _estimates(section: Section, name: str) -> dict[str, Any]:
+    scores = section.common()
+    if not scores:
+        return {"aggregates": [], "profile": None, "improvement": None}
+    place = {method: section.methods.index(method) for method in scores}
+    aggregates = []
+    for kind, statistic in AGGREGATES.items():
+        found = {method: statistics.estimate(tasks, statistic) for method, tasks in scores.items()}
+        rows = [{"m": place[method], **_estimate(each, 100)} for method, each in found.items()]
+        alt = f"{kind}: " + "; ".join(f"{method} {100 * each.value:.1f}" for method, each in found.items())
+        aggregates.append({"id": f"{name}-{slug(kind)}", "name": kind, "rows": rows, "alt": alt})
+    thresholds = section.thresholds()
+    shares = []
+    for method, tasks in scores.items():
+        value, band = statistics.estimate_profile(tasks, thresholds)
+        low, high = (None, None) if band is None else (_rounded(band[0]), _rounded(band[1]))
+        shares.append({"m": place[method], "share": _rounded(value), "low": low, "high": high})
+    alt = f"Performance profiles: the share of runs above each normalised score, of {', '.join(scores)}"
+    profile = {"id": f"{name}-profile", "thresholds": _rounded(100 * thresholds), "rows": shares, "alt": alt}
+    pairs = [
+        {"a": place[a], "b": place[b], **_estimate(statistics.estimate_improvement(scores[a], scores[b]), 1)}
+        for a, b in permutations(scores, 2)
+    ]
+    improvement = {
+        "id": f"{name}-improvement",
+        "pairs": pairs,
+        "alt": "Probability that a run of the chosen method beats one of each other",
+    }
+    return {"aggregates": aggregates, "profile": profile, "improvement": improvement if pairs else None}
+
+
+def _estimate(found: statistics.Estimate, scale: float) -> dict[str, float | None]:
+    low, high = found.interval or (None, None)
+    return {"value": scale * found.value, "low": None if low is None else scale * low, "high": None if high is None else scale * high}
+
+
+def curve_metrics(section: Section) -> list[tuple[str, str]]:
+    """What curves can show: the headline first, then the most telling of the other figures."""
+    kinds = {each.scores.metric for each in section.scored if each.scores}
+    found = dict.fromkeys(name for each in section.scored for name in each.metrics)
+    if "score" not in kinds:
+        found.pop("return", None)
+    ordered = [name for name in FIRST if name in found] + sorted(name for name in found if name not in FIRST)
+    return [(HEADLINE, "normalised score" if "score" in kinds else "return"), *((name, name.replace("_", " ")) for name in ordered[:MOST])]
+
+
+def scored_datasets(section: Section) -> list[str]:
+    """Datasets with a score, in the suite's order."""
+    scored = {each.dataset for each in section.scored}
+    return [dataset for dataset in section.datasets if dataset in scored]
+
+
+def _packed(values: ArrayLike, kind: type[np.generic] = np.float32) -> str:
+    """Numbers as the script unpacks them: little-endian, base64."""
+    array = np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<"))
+    return base64.b64encode(array.tobytes()).decode()
+
+
+def _rounded(values: ArrayLike) -> list[float]:
+    return [round(float(value), 4) for value in np.asarray(values)]
