@@ -145,6 +145,8 @@ def test_a_cell_that_fails_is_named_and_the_others_finish(suite: Path, tmp_path:
         ('algorithms = ["gpc-sad"]', "gpc-sac"),
         ('datasets = ["maze2d-umaze-v9"]', "maze2d-umaze-v1"),
         ('titel = "x"', "title"),
+        ("algorithm_fields = { sca = { hidden = [8] } }", "sac"),
+        ("algorithm_fields = { sac = { hiden = [8] } }", "hidden"),
         ("fields = ", "not a TOML file"),
         ('kind = "scatter"', "ablation"),
     ],
@@ -159,6 +161,13 @@ def test_a_wrong_suite_file_is_refused_with_the_way_out(
     error = capsys.readouterr().err
     assert "mine.toml" in error
     assert message in error
+
+
+def test_fields_can_change_for_every_algorithm_or_for_one() -> None:
+    suite = Suite(
+        "s", "t", ("maze2d-umaze-v1",), ("bc", "iql"), fields={"hidden": [8], "expectile": 0.8}, algorithm_fields={"iql": {"hidden": [9]}}
+    )
+    assert [cell.changes for cell in suite.cells()] == [{"hidden": (8,)}, {"hidden": (9,), "expectile": 0.8}]
 
 
 def test_narrowing_picks_algorithms_datasets_and_variants() -> None:

@@ -39,6 +39,7 @@ class Suite:
     episodes: int = 20
     variants: tuple[Variant, ...] = (Variant(),)
     fields: dict[str, Any] = field(default_factory=dict)  # changed for every algorithm that has the field
+    algorithm_fields: dict[str, dict[str, Any]] = field(default_factory=dict)  # algorithm -> what is changed for it alone
     published: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # algorithm -> dataset -> mean, and spread where printed
     data: dict[str, str] = field(default_factory=dict)  # dataset -> a file to read it from
     environments: dict[str, str] = field(default_factory=dict)  # dataset -> a Gymnasium id to score it in, where it has none of its own
@@ -56,8 +57,9 @@ class Suite:
     def _cell(self, dataset: str, algorithm: str, variant: Variant) -> Cell:
         known = ALGORITHMS[algorithm].__dataclass_fields__
         shared = {name: value for name, value in self.fields.items() if name in known}
-        changes = {name: tuple(value) if isinstance(value, list) else value for name, value in (shared | variant.fields).items()}
-        make_algorithm(algorithm, dataset, self.preset, **changes)  # which refuses unknown fields
+        changed = shared | self.algorithm_fields.get(algorithm, {}) | variant.fields
+        changes = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
+        make_algorithm(algorithm, dataset, self.preset, **changes)  # an error where a field is unknown
         updates = self.updates or EPOCH * preset_fields(algorithm, dataset, self.preset)["epochs"]
         every = min(self.evaluate_every, updates)
         return Cell(
@@ -134,7 +136,7 @@ def _checked(path: Path, name: str, written: dict[str, Any]) -> Suite:
     for needed in ("title", "datasets", "algorithms"):
         if not written.get(needed):
             raise ValueError(f"{path}: '{needed}' is missing")
-    for algorithm in written["algorithms"]:
+    for algorithm in (*written["algorithms"], *written.get("algorithm_fields", {})):
         if algorithm not in ALGORITHMS:
             raise ValueError(f"{path}: {unknown('algorithm', algorithm, tuple(ALGORITHMS))}")
     for dataset in written["datasets"]:
@@ -145,6 +147,8 @@ def _checked(path: Path, name: str, written: dict[str, Any]) -> Suite:
     lists = {word: tuple(value) for word, value in written.items() if isinstance(value, list)}
     try:
         variants = tuple(Variant(**variant) for variant in written.get("variants", [{}]))
-        return Suite(name=name, **(written | lists | {"variants": variants}))
-    except TypeError as error:
+        suite = Suite(name=name, **(written | lists | {"variants": variants}))
+        suite.cells()  # which refuses unknown fields
+    except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
+    return suite
