@@ -1,5 +1,6 @@
 """Problems whose answers are known, and a way to learn from them."""
 
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -7,12 +8,22 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.contract import Prepared
 from gridcount.data.transitions import Transitions
 
 EDGE = 0.2  # no action right of this was ever tried in the bandit's log
 PROBE = jnp.linspace(-0.9, 0.9, 64)[:, None]  # observations a bandit's policy is asked about
+
+SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
+BRIEF: dict[str, Any] = {"cvae_hidden": (16,), "cvae_updates": 10, "behaviour_hidden": (16,), "passes": 4}  # what would take long
+
+
+def small(name: str) -> Any:
+    """An algorithm with its defaults but for sizes, which are a test's."""
+    kind = ALGORITHMS[name]
+    return replace(kind(), **{field: value for field, value in (SMALL | BRIEF).items() if field in kind.__dataclass_fields__})
 
 
 def learn(algorithm: Any, data: Transitions, updates: int, seed: int = 0) -> tuple[Prepared, Any]:

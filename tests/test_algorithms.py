@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import MakeLog
-from problems import PROBE, bandit, chain, learn, overestimate
+from problems import PROBE, SMALL, bandit, chain, learn, overestimate, small
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.algorithms.contract import Prepared
@@ -22,8 +22,6 @@ from gridcount.data.paper import PAPER
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import td_target
 
-SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
-BRIEF: dict[str, Any] = {"cvae_hidden": (16,), "cvae_updates": 10}  # what is learnt beforehand, where something is
 DRAW_NOTHING = {"bc", "iql"}  # their updates are functions of the batch alone
 
 
@@ -32,11 +30,6 @@ def start(algorithm: Any, data: Transitions, seed: int = 0) -> tuple[Prepared, A
     prepared = algorithm.prepare(data)
     state = prepared.algorithm.init(jax.random.key(seed), prepared.rows)
     return prepared, state, jax.tree.map(lambda column: jnp.asarray(column[:32]), prepared.rows)
-
-
-def small(name: str) -> Any:
-    kind = ALGORITHMS[name]
-    return replace(kind(), **{field: value for field, value in (SMALL | BRIEF).items() if field in kind.__dataclass_fields__})
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
@@ -140,7 +133,8 @@ def test_pessimism_grows_with_the_logarithm_of_the_epoch(make_log: MakeLog) -> N
     algorithm = gpc(prior="dataset-only")  # counts stand still, so only T moves u
     prepared, state, batch = start(algorithm, make_log())
     later = state._replace(learner=state.learner._replace(updates=jnp.asarray(98_999)))
-    u = [float(prepared.algorithm.update(s, batch, jax.random.key(0))[1]["uncertainty"]) for s in (state, later)]
+    update = jax.jit(prepared.algorithm.update)
+    u = [float(update(s, batch, jax.random.key(0))[1]["uncertainty"]) for s in (state, later)]
     assert u[1] / u[0] == pytest.approx(np.sqrt(np.log(100) / np.log(2)), rel=1e-5)
 
 
@@ -149,7 +143,7 @@ def test_priors_start_the_table_empty_with_the_log_or_with_the_log_alone(make_lo
     total = {}
     for prior in ("none", "dataset", "dataset-only"):
         prepared, state, batch = start(gpc(prior=prior), data)
-        after, _ = prepared.algorithm.update(state, batch, jax.random.key(0))
+        after, _ = jax.jit(prepared.algorithm.update)(state, batch, jax.random.key(0))
         total[prior] = (int(state.table.counts.sum()), int(after.table.counts.sum()))
     assert total == {"none": (0, 64), "dataset": (400, 464), "dataset-only": (400, 400)}
 
@@ -184,7 +178,7 @@ def test_counting_keeps_the_policy_where_the_log_went_and_sac_leaves_it() -> Non
 def test_the_acting_policy_is_the_learning_one_unless_averaged(make_log: MakeLog) -> None:
     for step in (1.0, 0.01):
         prepared, state, batch = start(gpc(average_step=step), make_log())
-        after, _ = prepared.algorithm.update(state, batch, jax.random.key(0))
+        after, _ = jax.jit(prepared.algorithm.update)(state, batch, jax.random.key(0))
         weight, acting, before = (p.trunk.weights[0] for p in (after.learner.policy, after.learner.acting_policy, state.learner.policy))
         assert np.allclose(acting, before + step * (weight - before), atol=1e-9)
         assert not np.allclose(weight, before, atol=1e-6)
