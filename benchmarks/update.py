@@ -1,10 +1,11 @@
 """How close each algorithm's update comes to the machine's own limit, all measured in one run on one core.
 
 Prints, for every algorithm with its paper's networks and batch (17-d observations, 6-d actions, as HalfCheetah's), milliseconds per
-update, the floating-point operations of a step, how many times the machine's matrix-multiply time for those operations it takes, and
-its cost relative to SAC beside the paper's ratio; what counting costs; and how long ranking two million states takes. Rates are the best of
-several rounds, taken in turns, because a shared machine slows down but never speeds up. With --keep the figures go to results/bench.json,
-and the ratios to where `gridcount algorithms` finds them.
+update, the floating-point operations of a step, how many times the machine's matrix-multiply time for those operations it takes, both at
+the rate of large square matrices and at that of the update's own, mostly small ones; and its cost relative to SAC beside the paper's ratio;
+what counting costs; and how long ranking two million states takes. Rates are the best of several rounds, taken in turns, because a shared
+machine slows down but never speeds up. With --keep the figures go to results/bench.json, and the ratios to where `gridcount algorithms`
+finds them.
 """
 
 import argparse
@@ -17,8 +18,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if hasattr(os, "sched_setaffinity"):
     os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # one core, for the program and for what it is compared with
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,8 @@ DATASET = "halfcheetah-medium-v2"  # whose presets and dimensions are used
 ROWS, OBSERVATION, ACTION, ROUNDS = 200_000, 17, 6, 8
 COUNTED = 40  # updates of the counting benchmark
 BLOCK_GIGAFLOP = 40  # work in one timed block: about half a second
+Shape = tuple[int, int, int, int]  # of a matrix multiplication: matrices in a stack, rows, inner dimension, columns
+LARGE: Shape = (1, 1024, 1024, 1024)
 ROOT = Path(__file__).parent.parent
 KEPT, RATIOS = ROOT / "results" / "bench.json", ROOT / "src" / "gridcount" / "algorithms" / "cost.json"
 
@@ -52,8 +56,17 @@ def log(rng: np.random.Generator) -> Transitions:
     return Transitions(states[0], action, rng.uniform(size=ROWS).astype(np.float32), states[1], flags, ends)
 
 
-def training(algorithm: Any, data: Transitions) -> tuple[Callable[[], float], float]:
-    """A function that makes a block of updates and tells the seconds of one, and the floating-point operations of one."""
+@dataclass(frozen=True)
+class Work:
+    """An algorithm's updates: how to run them, and what one consists of."""
+
+    run: Callable[[], float]  # makes a block of updates and tells the seconds of one
+    flops: float  # floating-point operations
+    products: dict[Shape, float]  # matrix multiplications, how many of each shape
+
+
+def training(algorithm: Any, data: Transitions) -> Work:
+    """An algorithm's updates on a log."""
     if hasattr(algorithm, "cvae_updates"):
         algorithm = replace(algorithm, cvae_updates=1)
     prepared = algorithm.prepare(data)
@@ -61,7 +74,7 @@ def training(algorithm: Any, data: Transitions) -> tuple[Callable[[], float], fl
     rows = jax.tree.map(jnp.asarray, prepared.rows)
     key, start = jax.random.key(1), jnp.asarray(0)
     batch = jax.tree.map(lambda column: column[: prepared.algorithm.batch_size], rows)
-    flops = update_flops(prepared.algorithm, holder[0], batch, key)
+    flops, products = update_work(prepared.algorithm, holder[0], batch, key)
     updates = int(np.clip(BLOCK_GIGAFLOP * 1e9 / flops, 2, 40)) // 2 * 2
     block = jax.jit(make_block(prepared.algorithm, updates), donate_argnums=0).lower(holder[0], rows, key, start).compile()
 
@@ -72,27 +85,30 @@ def training(algorithm: Any, data: Transitions) -> tuple[Callable[[], float], fl
             metric.block_until_ready()
         return (time.perf_counter() - started) / updates
 
-    return run, flops
+    return Work(run, flops, products)
 
 
-def update_flops(algorithm: Any, state: Any, batch: Any, key: Any) -> float:
-    """Floating-point operations of an update; where a policy learns every other update, the mean of the two kinds.
+def update_work(algorithm: Any, state: Any, batch: Any, key: Any) -> tuple[float, dict[Shape, float]]:
+    """Operations and matrix multiplications of an update; where a policy learns every other update, the mean of the two kinds."""
+    every = getattr(algorithm, "policy_every", 1)
+    kinds = [_work_at(algorithm, state, batch, key, count if every > 1 else None) for count in range(every)]
+    products: Counter[Shape] = sum((found for _, found in kinds), Counter())
+    return float(np.mean([flops for flops, _ in kinds])), {shape: count / every for shape, count in products.items()}
+
+
+def _work_at(algorithm: Any, state: Any, batch: Any, key: Any, count: int | None) -> tuple[float, Counter[Shape]]:
+    """With the counter a constant the compiler keeps only the branch that is taken.
 
     XLA counts what it compiled, but a loop's body only once: the further rounds of matrix multiplications are added.
     """
-    every = getattr(algorithm, "policy_every", 1)
-    return float(np.mean([_flops_at(algorithm, state, batch, key, count if every > 1 else None) for count in range(every)]))
-
-
-def _flops_at(algorithm: Any, state: Any, batch: Any, key: Any, count: int | None) -> float:
-    """With the counter a constant the compiler keeps only the branch that is taken."""
 
     def update(state: Any, batch: Any, key: Any) -> Any:
         return algorithm.update(state if count is None else _counted(state, count), batch, key)
 
     compiled: Any = jax.jit(update).lower(state, batch, key).compile()
     program = jax.make_jaxpr(update)(state, batch, key).jaxpr
-    return float(compiled.cost_analysis()["flops"]) + multiplications(program, rounds=True) - multiplications(program, rounds=False)
+    every, once = (products_of(program, rounds=rounds) for rounds in (True, False))
+    return float(compiled.cost_analysis()["flops"]) + operations(every) - operations(once), every
 
 
 def _counted(state: Any, count: int) -> Any:
@@ -100,18 +116,27 @@ def _counted(state: Any, count: int) -> Any:
     return state._replace(learner=state.learner._replace(updates=number)) if hasattr(state, "learner") else state._replace(updates=number)
 
 
-def multiplications(program: Any, *, rounds: bool) -> float:
-    """Operations of a program's matrix multiplications, a loop's body as often as it runs or once."""
-    total = 0.0
+def products_of(program: Any, *, rounds: bool) -> Counter[Shape]:
+    """A program's matrix multiplications, those in a loop's body as often as it runs or once."""
+    found: Counter[Shape] = Counter()
     for equation in program.eqns:
         if equation.primitive.name == "dot_general":
-            (contracted, _), _ = equation.params["dimension_numbers"]
-            total += 2.0 * equation.outvars[0].aval.size * np.prod([equation.invars[0].aval.shape[axis] for axis in contracted])
-        inner = [each for value in equation.params.values() for each in (value if isinstance(value, tuple | list) else (value,))]
-        bodies = [getattr(each, "jaxpr", each) for each in inner if hasattr(getattr(each, "jaxpr", each), "eqns")]
+            left, right = (operand.aval.shape for operand in equation.invars)
+            (contracted, _), (batched, _) = equation.params["dimension_numbers"]
+            stack, inner = (int(np.prod([left[axis] for axis in axes])) for axes in (batched, contracted))
+            found[stack, int(np.prod(left)) // (stack * inner), inner, int(np.prod(right)) // (stack * inner)] += 1
+        values = [each for value in equation.params.values() for each in (value if isinstance(value, tuple | list) else (value,))]
+        bodies = [getattr(each, "jaxpr", each) for each in values if hasattr(getattr(each, "jaxpr", each), "eqns")]
         repeats = equation.params.get("length", 1) if rounds and equation.primitive.name == "scan" else 1
-        total += repeats * sum(multiplications(body, rounds=rounds) for body in bodies)
-    return total
+        for body in bodies:
+            for shape, times in products_of(body, rounds=rounds).items():
+                found[shape] += repeats * times
+    return found
+
+
+def operations(products: Mapping[Shape, float]) -> float:
+    """Floating-point operations of matrix multiplications."""
+    return float(sum(2.0 * np.prod(shape) * times for shape, times in products.items()))
 
 
 def counting(algorithm: GPCSAC, data: Transitions) -> Callable[[], float]:
@@ -140,14 +165,19 @@ def counting(algorithm: GPCSAC, data: Transitions) -> Callable[[], float]:
     return run
 
 
-def multiplication(size: int = 1024) -> Callable[[], float]:
-    """A function that multiplies two square matrices with NumPy's BLAS."""
-    a, b = np.random.default_rng(0).normal(size=(2, size, size)).astype(np.float32)
+def multiplication(stack: int, rows: int, inner: int, columns: int) -> Callable[[], float]:
+    """A function that multiplies a stack of matrices with NumPy's BLAS, several times if they are small; tells the seconds of one stack."""
+    rng = np.random.default_rng(0)
+    a, b = (rng.normal(size=shape).astype(np.float32) for shape in ((stack, rows, inner), (stack, inner, columns)))
+    out = np.empty((stack, rows, columns), np.float32)
+    times = max(int(2e8 / (2.0 * stack * rows * inner * columns)), 1)
 
     def run() -> float:
         started = time.perf_counter()
-        a @ b
-        return time.perf_counter() - started
+        for _ in range(times):
+            for one, other, place in zip(a, b, out, strict=True):
+                np.dot(one, other, out=place)
+        return (time.perf_counter() - started) / times
 
     return run
 
@@ -160,27 +190,29 @@ def main() -> None:
     options = parser.parse_args()
     console = Console(width=150)
     data = log(np.random.default_rng(0))
-    work: dict[str, Callable[[], float]] = {}
-    flops: dict[str, float] = {}
+    work: dict[str, Work] = {}
     for name in dict.fromkeys(["sac", "gpc-sac", *options.only]):
         console.print(f"compiling {name}", style="dim")
-        work[name], flops[name] = training(make_algorithm(name, DATASET), data)
-    work |= {"counting": counting(make_algorithm("gpc-sac", DATASET), data), "matmul": multiplication()}
-    best = dict.fromkeys(work, float("inf"))
+        work[name] = training(make_algorithm(name, DATASET), data)
+    shapes = {LARGE, *(shape for each in work.values() for shape in each.products)}
+    runs: dict[Any, Callable[[], float]] = {name: each.run for name, each in work.items()}
+    runs |= {"counting": counting(make_algorithm("gpc-sac", DATASET), data)} | {shape: multiplication(*shape) for shape in shapes}
+    best = dict.fromkeys(runs, float("inf"))
     for _ in range(ROUNDS):
-        for name, run in work.items():
+        for name, run in runs.items():
             best[name] = min(best[name], run())
-    peak = 2 * 1024**3 / best["matmul"]
+    peak = operations({LARGE: 1}) / best[LARGE]
 
     updates = {
         name: {
             "milliseconds": best[name] * 1e3,
-            "megaflop": flops[name] / 1e6,
-            "gigaflops": flops[name] / best[name] / 1e9,
-            "times_matmul": best[name] / (flops[name] / peak),
+            "megaflop": each.flops / 1e6,
+            "gigaflops": each.flops / best[name] / 1e9,
+            "times_matmul": best[name] / (each.flops / peak),
+            "times_own_products": best[name] / sum(best[shape] * times for shape, times in each.products.items()),
             "relative": best[name] / best["sac"],
         }
-        for name in sorted(flops, key=lambda name: best[name])
+        for name, each in sorted(work.items(), key=lambda item: best[item[0]])
     }
     states = np.random.default_rng(0).normal(size=(2_000_000, OBSERVATION)).astype(np.float32)
     started = time.perf_counter()
@@ -208,12 +240,14 @@ def show(figures: dict[str, Any], console: Console) -> None:
         "MFLOP per update",
         "GFLOP/s",
         "times its matrix-multiply time",
+        "times its own matrices'",
         "relative to SAC",
         "in the paper",
     ):
         table.add_column(heading, justify="right")
     for name, row in figures["updates"].items():
-        values = f"{row['milliseconds']:.2f}", f"{row['megaflop']:,.0f}", f"{row['gigaflops']:.1f}", f"{row['times_matmul']:.2f}"
+        times = f"{row['times_matmul']:.2f}", f"{row['times_own_products']:.2f}"
+        values = f"{row['milliseconds']:.2f}", f"{row['megaflop']:,.0f}", f"{row['gigaflops']:.1f}", *times
         table.add_row(name, *values, f"{row['relative']:.2f}", f"{PAPER_COST[name]:.2f}" if name in PAPER_COST else "")
     table.add_row("matrix multiplication", "", "", f"{figures['matmul_gigaflops']:.1f}", "1.00")
     console.print(table)

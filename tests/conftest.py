@@ -14,7 +14,10 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
 
 import numpy as np
 import pytest
+from results_maker import HOSTILE, make_results
 
+from gridcount.benchmark.store import write_rows
+from gridcount.cli import main
 from gridcount.data.maze2d import make
 from gridcount.data.transitions import Transitions
 
@@ -23,6 +26,19 @@ from gridcount.data.transitions import Transitions
 def maze_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small umaze log in D4RL's layout, made by the real generator."""
     return make("maze2d-umaze-v1", transitions=20_000, seed=0, directory=tmp_path_factory.mktemp("datasets"))
+
+
+@pytest.fixture(scope="session")
+def results_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A results file as `benchmark` leaves it."""
+    return write_rows(tmp_path_factory.mktemp("results") / "results.parquet", make_results(HOSTILE))
+
+
+@pytest.fixture(scope="session")
+def report_folder(results_file: Path) -> Path:
+    """The report of it."""
+    assert main(["report", str(results_file)]) == 0
+    return results_file.parent / "report"
 
 
 MakeLog = Callable[..., Transitions]

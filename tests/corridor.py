@@ -1,5 +1,7 @@
 """A Gymnasium environment whose returns are known: it pays the valve's setting, and ends where its start says."""
 
+import csv
+from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -40,3 +42,15 @@ gymnasium.register(id="known/Corridor-v0", entry_point="corridor:Corridor", max_
 gymnasium.register(id="known/Silent-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT, kwargs={"tells": False})
 gymnasium.register(id="known/Endless-v0", entry_point="corridor:Corridor")
 gymnasium.register(id="known/Rare-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT, kwargs={"only_success": True})
+
+
+def corridor_log(path: Path, rows: int = 400) -> Path:
+    """A log of it as CSV: five steps an episode, actions from 0 to 100."""
+    rng = np.random.default_rng(0)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["observation_0", "observation_1", "action", "reward", "terminated"])
+        for t in range(rows):
+            step, valve = t % 5, rng.uniform(0, 100)
+            writer.writerow([5 - step, step, valve, valve, int(step == 4)])
+    return path

@@ -1,12 +1,19 @@
 """Results in the store's own schema, of experiments that never ran: their numbers are drawn from a seeded generator."""
 
+import csv
+import io
 import json
+from collections import defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from gridcount.benchmark.store import read_results
 from gridcount.training.logs import Row
+
+HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=2>\"'&_$%|"
 
 FACTS = {
     "commit": "0123abc",
@@ -72,3 +79,17 @@ def make_results(hostile: str = "") -> list[Row]:
     if hostile:
         rows += make_rows(hostile, "sac", hostile, hostile, seeds=(0,), evaluations=4)
     return rows
+
+
+def headlines(path: Path) -> dict[tuple[str, str, str, str], list[float]]:
+    """Each seed's mean of its last three scores, from the file itself: (suite, algorithm, variant, dataset) -> seeds."""
+    scores: dict[tuple[str, str, str, str], dict[int, list[tuple[int, float]]]] = defaultdict(lambda: defaultdict(list))
+    for row in read_results(path):
+        if "score" in row:
+            scores[row["suite"], row["algorithm"], row["variant"], row["dataset"]][row["seed"]].append((row["updates"], row["score"]))
+    return {cell: [float(np.mean([v for _, v in sorted(own)[-3:]])) for own in seeds.values()] for cell, seeds in scores.items()}
+
+
+def read_csv(path: Path) -> list[dict[str, str]]:
+    """A table's lines."""
+    return list(csv.DictReader(io.StringIO(path.read_text())))
