@@ -10,4 +10,6 @@ from gridcount.data.cache import cache_directory
 def keep_compiled() -> None:
     """Keep this process's compiled programs, where the user has not said otherwise."""
     folder = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(cache_directory() / "compiled"))
+    least = float(os.environ.get("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", 0))  # the many small programs of a start take seconds, too
     jax.config.update("jax_compilation_cache_dir", folder)  # type: ignore[no-untyped-call]
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", least)  # type: ignore[no-untyped-call]
