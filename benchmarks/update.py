@@ -67,8 +67,8 @@ class Work:
 
 def training(algorithm: Any, data: Transitions) -> Work:
     """An algorithm's updates on a log."""
-    if hasattr(algorithm, "cvae_updates"):
-        algorithm = replace(algorithm, cvae_updates=1)
+    brief = {"cvae_updates": 1, "warmup_updates": 0, "imitation_updates": 0}  # what precedes the updates that a run mostly consists of
+    algorithm = replace(algorithm, **{name: value for name, value in brief.items() if hasattr(algorithm, name)})
     prepared = algorithm.prepare(data)
     holder = [prepared.algorithm.init(jax.random.key(0), prepared.rows)]
     rows = jax.tree.map(jnp.asarray, prepared.rows)

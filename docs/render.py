@@ -51,7 +51,7 @@ def bench_table() -> str:
     """The last `make bench` whose figures were kept."""
     bench = json.loads((ROOT / "results" / "bench.json").read_text())
     lines = [
-        "| | ms per update | MFLOP per update | GFLOP/s | times its matrix-multiply time | times its own matrices' | relative to SAC | in the paper |",
+        "| | ms per update | MFLOP | GFLOP/s | times its matrix-multiply time | times its own matrices' | relative to SAC | in the paper |",
         "|---" * 8 + "|",
     ]
     for name, row in bench["updates"].items():

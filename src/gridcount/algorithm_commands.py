@@ -1,6 +1,7 @@
 """The `algorithms` command: what there is to choose from."""
 
 import json
+import math
 from dataclasses import dataclass
 from importlib.resources import files
 
@@ -31,14 +32,14 @@ def algorithms(words: list[str]) -> int:
             **ABOUT[name]._asdict(),
             "cost": cost.get(name),
         }
-        for name, kind in sorted(ALGORITHMS.items(), key=lambda entry: cost.get(entry[0], 0.0))
+        for name, kind in sorted(ALGORITHMS.items(), key=lambda entry: cost.get(entry[0], math.inf))
     ]
     if options.json:
         print(json.dumps(entries, indent=2))
         return 0
     table = Table(show_lines=True)
     for heading in ("name", "family", "idea", "paper", "cost", "what the count adds"):
-        table.add_column(heading, justify="right" if heading == "cost" else "left", no_wrap=heading == "name")
+        table.add_column(heading, justify="right" if heading == "cost" else "left", no_wrap=heading == "name", overflow="fold")
     for entry in entries:
         words = [str(entry[name]) for name in ("name", "family", "idea", "paper")]
         table.add_row(*words, "" if entry["cost"] is None else f"{entry['cost']:.2f}", str(entry["count_adds"]))

@@ -10,7 +10,7 @@ Tree = TypeVar("Tree")
 
 
 def td_target(reward: Array, terminated: Array, next_value: Array, discount: float) -> Array:
-    """Bellman target r + discount * (1 - terminated) * V(s') (Eq. 1 and 4)."""
+    """Bellman target r + discount * (1 - terminated) * V(s') (GPC-SAC, Eq. 1 and 4)."""
     return reward + discount * (1 - terminated) * next_value
 
 
@@ -20,7 +20,7 @@ def soft_value(q: Array, log_prob: Array, temperature: Array) -> Array:
 
 
 def bellman_loss(q: Array, target: Array) -> Array:
-    """Squared error to one target, averaged over rows and summed over critics (L_in, Eq. 5)."""
+    """Squared error to one target, averaged over rows and summed over critics (GPC-SAC, L_in of Eq. 5)."""
     return ((q - jax.lax.stop_gradient(target)) ** 2).mean(axis=-1).sum()
 
 
@@ -85,7 +85,7 @@ def count_uncertainty(count: Array, epoch: Array, pessimism: float) -> Array:
 
 
 def count_penalty_loss(q: Array, uncertainty: Array, floor: float) -> Array:
-    """(Q - max(Q - beta*u, floor))^2 with the target held fixed (Eq. 6 to 8), averaged over rows, summed over critics."""
+    """(Q - max(Q - beta*u, floor))^2 with the target held fixed (GPC-SAC, Eq. 6 to 8), averaged over rows, summed over critics."""
     target = jax.lax.stop_gradient(jnp.maximum(q - uncertainty, floor))
     return ((q - target) ** 2).mean(axis=-1).sum()
 
@@ -121,9 +121,3 @@ def scale_free(q: Array) -> Array:
 def squared_distance(action: Array, other: Array) -> Array:
     """Squared Euclidean distance between two actions, per row."""
     return ((action - other) ** 2).sum(axis=-1)
-
-
-def vae_loss(reconstruction: Array, action: Array, mean: Array, log_std: Array, kl_weight: float) -> Array:
-    """Squared reconstruction error plus weighted KL divergence of N(mean, std) from N(0, 1), each a mean over rows and dimensions."""
-    kl = -0.5 * (1 + 2 * log_std - mean**2 - jnp.exp(2 * log_std)).mean()
-    return ((reconstruction - action) ** 2).mean() + kl_weight * kl

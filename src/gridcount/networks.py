@@ -16,14 +16,15 @@ EDGE = 1e-6  # how far inside [-1, 1] a logged action must lie for its density t
 
 
 class MLP(eqx.Module):
-    """Fully connected ReLU layers, optionally layer-normalised before each ReLU, and a linear output."""
+    """Fully connected ReLU layers, optionally layer-normalised before or after each ReLU, and a linear output."""
 
     weights: list[Array]  # [in, out] each
     biases: list[Array]  # [out] each
     gains: list[Array]  # [hidden] each: LayerNorm's scale; empty without LayerNorm
     shifts: list[Array]  # [hidden] each: LayerNorm's offset
+    norm_after: bool = eqx.field(static=True)  # whether LayerNorm comes after the ReLU
 
-    def __init__(self, sizes: tuple[int, ...], key: Array, *, layer_norm: bool = False, last_scale: float = 3e-3):
+    def __init__(self, sizes: tuple[int, ...], key: Array, *, layer_norm: bool = False, norm_after: bool = False, last_scale: float = 3e-3):
         keys = jax.random.split(key, len(sizes) - 1)
         bounds = [fan_in**-0.5 for fan_in in sizes[:-2]] + [last_scale]
         shapes = list(pairwise(sizes))
@@ -31,6 +32,7 @@ class MLP(eqx.Module):
         self.biases = [jnp.zeros(size) for size in sizes[1:]]
         self.gains = [jnp.ones(size) for size in sizes[1:-1]] if layer_norm else []
         self.shifts = [jnp.zeros(size) for size in sizes[1:-1]] if layer_norm else []
+        self.norm_after = norm_after
 
     def __call__(self, x: Array, *, features_first: bool = False, dropout: float = 0.0, key: Array | None = None) -> Array:
         """[rows, in] -> [rows, out], or with features first [in, rows] -> [out, rows]: the same numbers, another order in memory.
@@ -41,9 +43,12 @@ class MLP(eqx.Module):
         for layer, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             x = (weight.T @ x if features_first else x @ weight) + bias[widen]
             if layer < len(self.weights) - 1:
+                if self.norm_after:
+                    x = jax.nn.relu(x)
                 if self.gains:
                     x = _normalise(x, axis) * self.gains[layer][widen] + self.shifts[layer][widen]
-                x = jax.nn.relu(x)
+                if not self.norm_after:
+                    x = jax.nn.relu(x)
                 if dropout and key is not None:
                     x = drop(x, dropout, jax.random.fold_in(key, layer))
         return x
@@ -65,10 +70,11 @@ class Critics(eqx.Module):
         key: Array,
         *,
         layer_norm: bool = False,
+        norm_after: bool = False,
         prior_scale: float = 0.0,
     ):
         sizes = (observation_dim + action_dim, *hidden, 1)
-        make = eqx.filter_vmap(lambda k: MLP(sizes, k, layer_norm=layer_norm))
+        make = eqx.filter_vmap(lambda k: MLP(sizes, k, layer_norm=layer_norm, norm_after=norm_after))
         self.members = make(jax.random.split(key, count))
         self.priors = make(jax.random.split(jax.random.fold_in(key, 1), count)) if prior_scale else None
         self.prior_scale = float(prior_scale)

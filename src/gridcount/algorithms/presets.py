@@ -16,7 +16,11 @@ FAST: dict[str, dict[str, Any]] = {
 }
 # And what a single algorithm needs besides. Only the (s, a~pi) half of GPC's OOD loss carries gradients, as in the published results.
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
+    ("cql", "maze2d"): {"policy_rate": 1e-4},  # CQL's default; CORL's 3e-5 is for a million updates
     ("cql", "other"): {"imitation_updates": 0},  # a short run has none to spare
+    ("sac-n", "maze2d"): {"n_critics": 10},  # the papers' up to 500 critics take days on a CPU
+    ("sac-n", "other"): {"n_critics": 10},
+    ("edac", "other"): {"n_critics": 10},
     ("gpc-sac", "maze2d"): {"state_bins": 15, "pessimism": 0.4, "ood_next_weight": 0.0},  # docs/gpc-sac.md says why
     ("gpc-sac", "other"): {"state_resolution": "published", "ood_next_weight": 0.0},
     ("gpc-td3", "maze2d"): {"state_bins": 15, "pessimism": 0.4, "ood_next_weight": 0.0},

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import fields
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 
 class Range(NamedTuple):
@@ -104,10 +104,22 @@ RANGES = {  # field -> its range, in every algorithm that has the field
 
 
 def refuse_out_of_range(algorithm: Any) -> None:
-    """Refuse a field whose value lies outside its range, naming its flag; words such as "auto" and None are not numbers to judge."""
+    """Refuse a field whose value lies outside its range, or is a word it does not know, naming its flag."""
+    for name, kind in get_type_hints(type(algorithm)).items():
+        value, words = getattr(algorithm, name), _words(kind)
+        if isinstance(value, str) and value not in words:
+            allowed_words = " or ".join((*words, *(["a number"] if name in RANGES else [])))
+            raise ValueError(f"--{name.replace('_', '-')} is '{value}'; it must be {allowed_words}")
     for field in fields(algorithm):
         value, allowed = getattr(algorithm, field.name), RANGES.get(field.name)
         numbers = [number for number in (value if isinstance(value, tuple) else (value,)) if isinstance(number, int | float)]
         if allowed is not None and not all(map(allowed.holds, numbers)):
             shown = " ".join(f"{number:g}" for number in numbers)
             raise ValueError(f"--{field.name.replace('_', '-')} is {shown}; it must be {allowed}")
+
+
+def _words(kind: Any) -> tuple[str, ...]:
+    """The words a field of this type may be: a Literal's, alone or beside a number."""
+    if get_origin(kind) is Literal:
+        return get_args(kind)
+    return tuple(word for part in get_args(kind) for word in _words(part))

@@ -22,7 +22,7 @@ class ReBRAC(TD3Fields):
     """TD3 with behaviour penalties of their own on policy and critics."""
 
     hidden: tuple[int, ...] = (256, 256, 256)  # hidden layers of policy and critics
-    layer_norm: bool = True  # LayerNorm in the critics
+    layer_norm: bool = True  # LayerNorm in the critics, after each ReLU as in the authors' code
     policy_penalty: float = 0.01  # weight of the policy's distance from the log's action (beta_1); the paper tunes it per dataset
     critic_penalty: float = 0.01  # weight of the next action's distance from the log's (beta_2); the paper tunes it per dataset
     reward_scale: float = 1.0  # rewards are multiplied by this; 100 on AntMaze
@@ -33,7 +33,7 @@ class ReBRAC(TD3Fields):
 
     def init(self, key: Array, rows: Batch, report: Report = silent) -> TD3State:
         """Random networks, and targets equal to them."""
-        return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1])
+        return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1], norm_after=True)
 
     def update(self, state: TD3State, batch: Batch, key: Array) -> tuple[TD3State, Metrics]:
         """One step of TD3 with both penalties."""

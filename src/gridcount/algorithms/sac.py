@@ -116,7 +116,7 @@ def draw_actions(policy: TanhGaussian, batch: Batch, key: Array) -> Draw:
 
 
 def bellman_target(config: SoftFields, state: SACState, batch: Batch, draw: Draw, temperature: Array) -> Array:
-    """y = r + discount * (1 - terminated) * (min_k Qtarget_k(s', a') - temperature * log pi(a'|s')) (Eq. 4)."""
+    """y = r + discount * (1 - terminated) * (min_k Qtarget_k(s', a') - temperature * log pi(a'|s')) (GPC-SAC, Eq. 4)."""
     next_q = state.target_critics(batch.next_observation, draw.next_action)
     return td_target(batch.reward, batch.terminated, soft_value(next_q, draw.next_log_prob, temperature), config.discount)
 
@@ -137,7 +137,7 @@ def step_critics(config: SoftFields, state: SACState, loss: Callable[[Critics], 
 
 
 def step_policy(config: SoftFields, state: SACState, batch: Batch, key: Array, temperature: Array) -> tuple[SACState, Metrics]:
-    """Ascend min_k Q_k(s, a) - temperature * log pi(a|s) with the critics just updated (Eq. 10).
+    """Ascend min_k Q_k(s, a) - temperature * log pi(a|s) with the critics just updated (GPC-SAC, Eq. 10).
 
     The action is redrawn with the same key, so it is the one the critics saw (and compiled only once).
     """

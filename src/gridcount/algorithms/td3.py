@@ -74,11 +74,11 @@ class TD3(TD3Fields):
         return state.policy(observation)
 
 
-def init_networks(config: TD3Fields, key: Array, observation_dim: int, action_dim: int) -> TD3State:
+def init_networks(config: TD3Fields, key: Array, observation_dim: int, action_dim: int, *, norm_after: bool = False) -> TD3State:
     """Random networks, and targets equal to them."""
     policy_key, critic_key = jax.random.split(key)
     policy = Deterministic(observation_dim, action_dim, config.hidden, policy_key)
-    critics = Critics(2, observation_dim, action_dim, config.hidden, critic_key, layer_norm=config.layer_norm)
+    critics = Critics(2, observation_dim, action_dim, config.hidden, critic_key, layer_norm=config.layer_norm, norm_after=norm_after)
     return TD3State(
         policy,
         jax.tree.map(jnp.copy, policy),

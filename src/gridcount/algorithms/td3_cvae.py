@@ -17,7 +17,7 @@ from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
 from gridcount.algorithms.steps import descend
 from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first, fit, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Transitions
-from gridcount.losses import squared_distance, vae_loss
+from gridcount.losses import squared_distance, variational_loss
 from gridcount.networks import ConditionalVAE, Deterministic
 
 
@@ -48,7 +48,7 @@ class CVAELearner:
 
         def loss(cvae: ConditionalVAE) -> tuple[Array, Metrics]:
             reconstruction, mean, log_std = cvae(batch.observation, batch.action, key)
-            return vae_loss(reconstruction, batch.action, mean, log_std, self.kl_weight), {}
+            return variational_loss(batch.action, reconstruction, mean, log_std, self.kl_weight), {}
 
         cvae, optimiser, value, _ = descend(optax.adam(self.rate), loss, state.cvae, state.optimiser)
         return CVAEState(cvae, optimiser), {"cvae_loss": value}
