@@ -20,7 +20,6 @@ from gridcount.counts.tables import SparseTable
 from gridcount.data.catalogue import ADROIT_NAMES, GYM_NAMES, NAMES
 from gridcount.data.paper import PAPER
 from gridcount.data.transitions import Batch, Transitions
-from gridcount.losses import td_target
 
 DRAW_NOTHING = {"bc", "iql"}  # their updates are functions of the batch alone
 
@@ -148,9 +147,23 @@ def test_priors_start_the_table_empty_with_the_log_or_with_the_log_alone(make_lo
     assert total == {"none": (0, 64), "dataset": (400, 464), "dataset-only": (400, 400)}
 
 
-def test_the_bellman_target_bootstraps_the_smaller_critic_and_stops_at_terminals(make_log: MakeLog) -> None:
-    target = td_target(jnp.array([1.0, 1.0]), jnp.array([0.0, 1.0]), jnp.array([10.0, 10.0]), 0.9)
-    assert target.tolist() == pytest.approx([10.0, 1.0])
+def test_sac_bootstraps_the_smaller_critic_less_the_entropy_s_price_and_stops_at_terminals(make_log: MakeLog) -> None:
+    """Fails if a critic, the entropy or the terminals are left out of the target, or the policy's loss climbs one critic alone."""
+    prepared, state, _ = start(SAC(**SMALL, critic_rate=1e-30), make_log())
+    batch = jax.tree.map(lambda column: jnp.asarray(column[30:62]), prepared.rows)._replace(terminated=jnp.arange(32) % 2 == 0)
+    targets = jax.tree.map(lambda leaf: 20 * leaf, state.target_critics)  # far from 0 and from each other
+    state = state._replace(target_critics=targets, critics=jax.tree.map(lambda leaf: -15 * leaf, state.critics))
+    key = jax.random.key(3)
+    draw = draw_actions(state.policy, batch, key)
+    after, metrics = jax.jit(prepared.algorithm.update)(state, batch, key)
+    temperature = float(jnp.exp(after.log_temperature))
+    assert temperature != 1
+    next_q = np.asarray(targets(batch.next_observation, draw.next_action)).min(axis=0) - temperature * np.asarray(draw.next_log_prob)
+    target = np.asarray(batch.reward) + 0.99 * (1 - np.asarray(batch.terminated)) * next_q
+    q = np.asarray(state.critics(batch.observation, batch.action))
+    assert float(metrics["critic_loss"]) == pytest.approx(((q - target) ** 2).mean(axis=1).sum(), rel=1e-4)
+    climbed = np.asarray(state.critics(batch.observation, draw.action)).min(axis=0) - temperature * np.asarray(draw.log_prob)
+    assert float(metrics["policy_loss"]) == pytest.approx(-climbed.mean(), rel=1e-4)  # the critics hardly moved
 
 
 def test_sac_learns_the_exact_values_of_a_chain() -> None:

@@ -34,6 +34,17 @@ def test_a_value_out_of_range_is_refused_with_the_range(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("field", "allowed"),
+    [("kernel", "gaussian or laplacian"), ("weighting", "inverse or exponential"), ("passes", "a number")],
+)
+def test_a_word_that_means_nothing_is_refused(field: str, allowed: str) -> None:
+    with pytest.raises(ValueError, match=f"--{field} is 'gausian'; it must be {allowed}"):
+        make_algorithm("uwac", "", **{field: "gausian"})
+    with pytest.raises(ValueError, match="--bins is 'many'; it must be auto or a number"):
+        make_algorithm("gpc-sac", "", bins="many")
+
+
 def test_python_and_a_recorded_plan_are_held_to_the_same_ranges() -> None:
     with pytest.raises(ValueError, match="--batch-size is 0; it must be at least 1"):
         make_algorithm("sac", "", batch_size=0)
