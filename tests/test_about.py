@@ -25,3 +25,4 @@ def test_the_list_names_family_paper_cost_and_what_the_count_adds(capsys: pytest
     assert main(["algorithms"]) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in ALGORITHMS)
+    assert "arXiv:2006.04779" in printed

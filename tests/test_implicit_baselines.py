@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,6 +18,7 @@ from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.iql import IQL
 from gridcount.algorithms.sac import SAC
 from gridcount.algorithms.uwac import UWAC
+from gridcount.cli import main
 from gridcount.data.transitions import Transitions
 from gridcount.losses import advantage_weight, expectile_loss, mean_discrepancy, uncertainty_weight
 from gridcount.networks import MLP, Critics, first_directions, spectral_norm, thin
@@ -318,3 +320,11 @@ def test_a_thinned_network_leaves_units_out_and_keeps_its_mean() -> None:
     own = jax.lax.map(lambda key: network(x, dropout=0.25, key=key)[:, 0], jax.random.split(jax.random.key(4), 1000))
     np.testing.assert_allclose(shared.mean(axis=0), own.mean(axis=0), atol=0.15)
     np.testing.assert_allclose(shared.std(axis=0), own.std(axis=0), rtol=0.15)
+
+
+def test_train_says_where_the_schedule_is_not_the_run_s(maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", str(maze_file), "--algo", "iql", "--hidden", "8", "--batch-size", "16", "--updates", "20", "--no-plot"]
+    assert main([*words, "--run", str(tmp_path / "one")]) == 0
+    assert "the policy's rate falls to 0 over 1,000,000 updates, and the run makes 20 (--schedule-updates 20" in capsys.readouterr().out
+    assert main([*words, "--schedule-updates", "20", "--run", str(tmp_path / "two")]) == 0
+    assert "rate falls" not in capsys.readouterr().out

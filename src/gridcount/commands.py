@@ -87,6 +87,9 @@ def train(words: list[str]) -> int:
     console.print(told, soft_wrap=True)
     for name, note in prepared.notes.items():
         console.print(f"  {name}: {note}", soft_wrap=True)
+    if (schedule := getattr(prepared.algorithm, "schedule_updates", plan.updates)) != plan.updates:
+        told = f"the policy's rate falls to 0 over {schedule:,} updates, and the run makes {plan.updates:,}"
+        console.print(f"  {told} (--schedule-updates {plan.updates} for one with the other)", soft_wrap=True)
     if environment not in (None, options.env, options.dataset):
         console.print(f"  scored in {environment}, where the log was collected", soft_wrap=True)
     if environment is None:
