@@ -107,8 +107,9 @@ def _work_at(algorithm: Any, state: Any, batch: Any, key: Any, count: int | None
 
     compiled: Any = jax.jit(update).lower(state, batch, key).compile()
     program = jax.make_jaxpr(update)(state, batch, key).jaxpr
-    every, once = (products_of(program, rounds=rounds) for rounds in (True, False))
-    return float(compiled.cost_analysis()["flops"]) + operations(every) - operations(once), every
+    all_rounds, once = (products_of(program, rounds=rounds) for rounds in (True, False))
+    taken = products_of(program, rounds=True, taken=count != 0)
+    return float(compiled.cost_analysis()["flops"]) + operations(all_rounds) - operations(once), taken
 
 
 def _counted(state: Any, count: int) -> Any:
@@ -116,8 +117,11 @@ def _counted(state: Any, count: int) -> Any:
     return state._replace(learner=state.learner._replace(updates=number)) if hasattr(state, "learner") else state._replace(updates=number)
 
 
-def products_of(program: Any, *, rounds: bool) -> Counter[Shape]:
-    """A program's matrix multiplications, those in a loop's body as often as it runs or once."""
+def products_of(program: Any, *, rounds: bool, taken: bool | None = None) -> Counter[Shape]:
+    """A program's matrix multiplications, those in a loop's body as often as it runs or once.
+
+    Of branches all count; or, where `taken` says whether the larger one is, that one or the other.
+    """
     found: Counter[Shape] = Counter()
     for equation in program.eqns:
         if equation.primitive.name == "dot_general":
@@ -127,9 +131,12 @@ def products_of(program: Any, *, rounds: bool) -> Counter[Shape]:
             found[stack, int(np.prod(left)) // (stack * inner), inner, int(np.prod(right)) // (stack * inner)] += 1
         values = [each for value in equation.params.values() for each in (value if isinstance(value, tuple | list) else (value,))]
         bodies = [getattr(each, "jaxpr", each) for each in values if hasattr(getattr(each, "jaxpr", each), "eqns")]
+        inside = [products_of(body, rounds=rounds, taken=taken) for body in bodies]
+        if equation.primitive.name == "cond" and taken is not None:
+            inside = sorted(inside, key=operations)[-1:] if taken else sorted(inside, key=operations)[:1]
         repeats = equation.params.get("length", 1) if rounds and equation.primitive.name == "scan" else 1
-        for body in bodies:
-            for shape, times in products_of(body, rounds=rounds).items():
+        for products in inside:
+            for shape, times in products.items():
                 found[shape] += repeats * times
     return found
 
@@ -197,6 +204,7 @@ def main() -> None:
     shapes = {LARGE, *(shape for each in work.values() for shape in each.products)}
     runs: dict[Any, Callable[[], float]] = {name: each.run for name, each in work.items()}
     runs |= {"counting": counting(make_algorithm("gpc-sac", DATASET), data)} | {shape: multiplication(*shape) for shape in shapes}
+    console.print("measuring", style="dim")
     best = dict.fromkeys(runs, float("inf"))
     for _ in range(ROUNDS):
         for name, run in runs.items():
