@@ -17,7 +17,13 @@ EDGE = 0.2  # no action right of this was ever tried in the bandit's log
 PROBE = jnp.linspace(-0.9, 0.9, 64)[:, None]  # observations a bandit's policy is asked about
 
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
-BRIEF: dict[str, Any] = {"cvae_hidden": (16,), "cvae_updates": 10, "behaviour_hidden": (16,), "passes": 4}  # what would take long
+BRIEF: dict[str, Any] = {
+    "hidden": (16,),
+    "cvae_hidden": (16,),
+    "cvae_updates": 10,
+    "behaviour_hidden": (16,),
+    "passes": 4,
+}  # what would take long
 
 
 def small(name: str) -> Any:
