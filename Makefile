@@ -6,12 +6,15 @@ READY := .venv/.ready
 # what `browser` asks apt-get for: a browser, and a font so that pictures of pages have letters
 CHROMIUM := chromium fonts-dejavu-core
 
-.PHONY: demo test lint format browser bench bench-data crosscheck figures theory report-picture
+.PHONY: demo test tests lint format browser bench bench-data crosscheck figures theory report-picture
 
 demo: $(READY)  ## train GPC-SAC on a maze from logged data alone, and draw what it learnt
 	$(BIN)/gridcount train maze2d-umaze-v1 --preset fast --seeds 2
 
-test: lint browser  ## everything CI runs
+test: $(READY) browser  ## everything CI runs: lint beside the tests, which leave a core free now and then
+	$(MAKE) --jobs 2 --no-print-directory lint tests
+
+tests: $(READY)
 	$(BIN)/pytest -n auto --dist loadfile
 
 lint: $(READY)
