@@ -47,6 +47,14 @@ def test_updates_keep_the_shape_of_the_state_and_repeat_to_the_same_bits(name: s
     assert all(np.isfinite(value) and value.shape == () for value in metrics.values())
 
 
+@pytest.mark.parametrize("name", ["bc", "iql"])
+def test_an_update_that_draws_nothing_is_a_function_of_its_batch(name: str, make_log: MakeLog) -> None:
+    prepared, state, batch = start(small(name), make_log())
+    update = jax.jit(prepared.algorithm.update)
+    (one, _), (other, _) = update(state, batch, jax.random.key(1)), update(state, batch, jax.random.key(2))
+    assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True))
+
+
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_actions_stay_in_range_for_any_observation(name: str, make_log: MakeLog) -> None:
     prepared, state, _ = start(small(name), make_log())

@@ -213,7 +213,7 @@ def test_seeds_sharded_over_four_devices_match_the_unsharded_run() -> None:
 @pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX warns where Ray starts a process; it is another program at once
 def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(finished: tuple[Path, Path], tmp_path: Path) -> None:
     """A head that runs no cell and two workers, real processes; one worker is killed while it is busy."""
-    ray = pytest.importorskip("ray")
+    import ray
     from ray.cluster_utils import Cluster
 
     from gridcount.benchmark.ray_cluster import run_on_ray

@@ -23,7 +23,7 @@ from gridcount.training.progress import ConsoleDisplay
 
 SMALL = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--no-plot"]
 SHORT = [*SMALL, "--updates", "40", "--evaluate-every", "20"]
-LONG = [*SMALL, "--updates", "200", "--evaluate-every", "10", "--seeds", "2", "--keep", "3", "--checkpoint-seconds", "0"]
+LONG = [*SMALL, "--updates", "300", "--evaluate-every", "10", "--seeds", "2", "--keep", "3", "--checkpoint-seconds", "0"]
 KILLS = 5
 
 
@@ -127,7 +127,7 @@ def survivor(maze_file: Path, tmp_path_factory: pytest.TempPathFactory, start: S
         assert process.returncode == -signal.SIGKILL
         before.append(progress(run))
     assert before[0] == 0
-    assert 0 < before[1] < before[-1] < 200
+    assert 0 < before[1] < before[-1] < 300
     assert main(["train", str(maze_file), *LONG, "--run", str(run), "--resume"]) == 0
     return run
 
@@ -137,7 +137,7 @@ def test_a_run_killed_five_times_ends_in_the_same_bits_as_an_uninterrupted_one(s
 
 
 def test_metrics_of_a_killed_run_have_no_gap_and_no_repeat(survivor: Path) -> None:
-    assert [(row["updates"], row["seed"]) for row in read_rows(survivor)] == [(u, s) for u in range(10, 201, 10) for s in (0, 1)]
+    assert [(row["updates"], row["seed"]) for row in read_rows(survivor)] == [(u, s) for u in range(10, 301, 10) for s in (0, 1)]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -145,11 +145,11 @@ def test_tensorboard_reads_the_metrics_of_runs_killed_or_not(survivor: Path, uni
     for run in (uninterrupted, survivor):
         found = scalars(run, seed)
         assert found == expected_scalars(run, seed)
-        assert [step for step, _ in found["critic_loss"]] == list(range(10, 201, 10))
+        assert [step for step, _ in found["critic_loss"]] == list(range(10, 301, 10))
 
 
 def test_a_killed_run_leaves_no_partial_file_and_no_surplus_checkpoint(survivor: Path) -> None:
-    assert [int(path.stem) for path in numbered(survivor / "checkpoints")] == [180, 190, 200]
+    assert [int(path.stem) for path in numbered(survivor / "checkpoints")] == [280, 290, 300]
     assert not list(survivor.rglob("*.partial"))
 
 

@@ -38,7 +38,7 @@ def learner_of(state: Any) -> Any:
 
 
 @cache
-def learnt(algorithm: Any, problem: Callable[[], Transitions], seeds: int = 2) -> tuple[Any, ...]:
+def learnt(algorithm: Any, problem: Callable[[], Transitions], seeds: int = 3) -> tuple[Any, ...]:
     """The learners of several seeds after UPDATES updates, all in one program."""
     prepared = algorithm.prepare(problem())
     rows = jax.tree.map(jnp.asarray, prepared.rows)

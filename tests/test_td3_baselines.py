@@ -83,6 +83,20 @@ def test_without_what_it_adds_each_leaves_the_log_as_td3_does(name: str) -> None
     assert wishful > 1
 
 
+def test_rebrac_normalises_after_the_relu_and_the_others_before(make_log: MakeLog) -> None:
+    for kind, after in ((ReBRAC, True), (TD3, False)):
+        _, state, batch = started(kind(hidden=(16,), batch_size=32, layer_norm=True), make_log)
+        network = jax.tree.map(lambda leaf: np.asarray(leaf[0], np.float64), state.critics.members)
+        x = np.concatenate([batch.observation, batch.action], axis=1) @ network.weights[0]
+
+        def normal(x: Any) -> Any:
+            return (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-5)
+
+        hidden = normal(np.maximum(x, 0)) if after else np.maximum(normal(x), 0)
+        q = (hidden @ network.weights[1])[:, 0]
+        np.testing.assert_allclose(state.critics(batch.observation, batch.action)[0], q, rtol=1e-3, atol=1e-6)
+
+
 def started(algorithm: Any, make_log: MakeLog, **log: Any) -> tuple[Any, Any, Batch]:
     prepared = algorithm.prepare(make_log(**log))
     state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
