@@ -6,12 +6,13 @@ READY := .venv/.ready
 # what `browser` asks apt-get for: a browser, and a font so that pictures of pages have letters
 CHROMIUM := chromium fonts-dejavu-core
 
-.PHONY: demo test tests lint format browser bench bench-data crosscheck figures theory report-picture
+.PHONY: demo test tests lint format browser bench bench-data crosscheck figures results theory report-picture
 
 demo: $(READY)  ## train GPC-SAC on a maze from logged data alone, and draw what it learnt
 	$(BIN)/gridcount train maze2d-umaze-v1 --preset fast --seeds 2
 
-test: $(READY) browser  ## everything CI runs: lint beside the tests, which leave a core free now and then
+test:  ## everything CI runs; what can be done side by side is
+	$(MAKE) --jobs 2 --no-print-directory $(READY) browser
 	$(MAKE) --jobs 2 --no-print-directory lint tests
 
 tests: $(READY)
@@ -48,6 +49,11 @@ crosscheck:  ## losses of CQL, IQL and TD3+BC beside d3rlpy's, in a virtual envi
 
 figures: $(READY)  ## render the docs' tables and curves from results/
 	$(BIN)/gridcount plot results/umaze-gpc-sac results/umaze-sac --out docs/images/umaze-curves.png
+	$(BIN)/python docs/render.py
+
+results: $(READY)  ## render docs/results.md from the measurements kept in results/
+	$(BIN)/gridcount report results/*.parquet --out build/results
+	cp build/results/figures/*.png docs/images/
 	$(BIN)/python docs/render.py
 
 theory: $(READY)  ## check the paper's theorems on problems whose truth is known, and render docs/theory.md

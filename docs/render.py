@@ -228,6 +228,13 @@ def _appendix(codes: dict[str, Any]) -> str:
     )
 
 
+def report_tables() -> dict[str, str]:
+    """The tables that `make results` left, by the marker in docs/results.md where they belong."""
+    markers = re.findall(r"<!-- ([\w-]+): rendered by `make results`", (ROOT / "docs" / "results.md").read_text())
+    found = {marker: ROOT / "build" / "results" / "tables" / f"{marker}.md" for marker in markers}
+    return {marker: path.read_text().strip() for marker, path in found.items() if path.exists()}
+
+
 def insert(path: Path, marker: str, text: str) -> None:
     """Replace what stands between a page's markers."""
     page = path.read_text()
@@ -242,5 +249,7 @@ if __name__ == "__main__":
     insert(ROOT / "docs" / "performance.md", "bench", bench_table())
     for marker, table in {"cost": bench_table, "baselines": baselines_table, "crosscheck": crosscheck_table}.items():
         insert(ROOT / "docs" / "algorithms.md", marker, table())
+    for marker, text in report_tables().items():
+        insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():
         insert(ROOT / "docs" / "theory.md", marker, text)

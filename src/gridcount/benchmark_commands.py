@@ -50,7 +50,8 @@ def benchmark(words: list[str]) -> int:
     out = options.out or Path("runs") / suite.name
     cells = narrow(suite, options.only, options.scale)
     left = missing(cells, out)
-    console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; everything goes to {out}", soft_wrap=True)
+    size = f"preset {suite.preset}" + (" (--preset paper for the papers' own networks and epochs)" if suite.preset == "fast" else "")
+    console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; {size}; everything goes to {out}", soft_wrap=True)
     if options.dry_run:
         return _dry_run(left, options.workers, console)
     try:

@@ -86,7 +86,7 @@ class Critics(eqx.Module):
         return q if self.priors is None else q + self.prior_scale * jax.lax.stop_gradient(self._run(self.priors, x, 0.0, None))
 
     def _run(self, networks: MLP, x: Array, dropout: float, key: Array | None) -> Array:
-        features_first = len(x) >= TALL
+        features_first = len(x) >= TALL and not networks.norm_after  # which is faster rows first (measured on ReBRAC's 1,024)
         layout = x.T if features_first else x
         q: Array
         if key is None:

@@ -16,7 +16,9 @@ FAST: dict[str, dict[str, Any]] = {
 }
 # And what a single algorithm needs besides. Only the (s, a~pi) half of GPC's OOD loss carries gradients, as in the published results.
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
-    ("cql", "maze2d"): {"policy_rate": 1e-4},  # CQL's default; CORL's 3e-5 is for a million updates
+    # CQL's default rate, CORL's 3e-5 being for a million updates; and 4 actions of each kind, since a CPU takes time for every one
+    ("cql", "maze2d"): {"policy_rate": 1e-4, "sampled_actions": 4},
+    ("pbrl", "maze2d"): {"sampled_actions": 4},
     ("cql", "other"): {"imitation_updates": 0},  # a short run has none to spare
     ("sac-n", "maze2d"): {"n_critics": 10},  # the papers' up to 500 critics take days on a CPU
     ("sac-n", "other"): {"n_critics": 10},
