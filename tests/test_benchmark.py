@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,12 +11,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import h5py
 import pytest
 from rich.console import Console
 
 from gridcount.algorithms import ALGORITHMS
-from gridcount.benchmark.cells import Cell
+from gridcount.benchmark.calibrate import estimate
+from gridcount.benchmark.cells import Cell, Progress
 from gridcount.benchmark.local import missing
+from gridcount.benchmark.overview import Overview
 from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
 from gridcount.cli import main
@@ -72,7 +76,7 @@ def test_a_store_row_says_what_it_is_and_where_it_came_from(finished: tuple[Path
     rows = read_results(finished[1] / "results.parquet")
     assert len(rows) == 2 * 2 * 3
     row = rows[0]
-    assert (row["suite"], row["dataset"], row["source"], row["planned_updates"]) == ("small", "maze2d-umaze-v1", "re-collected", 300)
+    assert (row["suite"], row["dataset"], row["source"], row["planned_updates"]) == ("small", "maze2d-umaze-v1", "generated", 300)
     assert json.loads(row["config"])["hidden"] == [8]
     assert {"commit", "versions", "machine", "fingerprint", "score", "return", "success", "critic_loss", "seconds"} <= row.keys()
     assert {row["algorithm"] for row in rows if "uncertainty" in row} == {"gpc-sac"}
@@ -149,6 +153,7 @@ def test_a_cell_that_fails_is_named_and_the_others_finish(suite: Path, tmp_path:
         ("algorithm_fields = { sac = { hiden = [8] } }", "hidden"),
         ("fields = ", "not a TOML file"),
         ('kind = "scatter"', "ablation"),
+        ('variants = [{ name = "a" }, { name = "a" }]', "two variants are called 'a'"),
     ],
 )
 def test_a_wrong_suite_file_is_refused_with_the_way_out(
@@ -167,7 +172,88 @@ def test_fields_can_change_for_every_algorithm_or_for_one() -> None:
     suite = Suite(
         "s", "t", ("maze2d-umaze-v1",), ("bc", "iql"), fields={"hidden": [8], "expectile": 0.8}, algorithm_fields={"iql": {"hidden": [9]}}
     )
-    assert [cell.changes for cell in suite.cells()] == [{"hidden": (8,)}, {"hidden": (9,), "expectile": 0.8}]
+    bc, iql = suite.cells()
+    assert bc.changes == {"hidden": (8,)}
+    assert iql.changes["hidden"] == (9,)
+    assert iql.changes["expectile"] == 0.8
+
+
+def test_what_falls_over_a_run_falls_over_the_run_that_is_asked_for() -> None:
+    suite = Suite("s", "t", ("maze2d-umaze-v1",), ("iql",), preset="fast", updates=200_000)
+    assert suite.cells()[0].changes["schedule_updates"] == 200_000
+    assert narrow(suite, scale=0.1)[0].changes["schedule_updates"] == 20_000
+    assert replace(suite, fields={"schedule_updates": 7}).cells()[0].changes["schedule_updates"] == 7
+
+
+def test_a_run_is_as_long_as_asked_for_and_is_evaluated_on_the_way() -> None:
+    suite = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), updates=2000)
+    assert (suite.cells()[0].updates, suite.cells()[0].evaluate_every) == (2000, 400)
+    assert [(cell.updates, cell.evaluate_every) for cell in replace(suite, updates=7000).cells()] == [(7000, 5000)]
+
+
+@pytest.mark.parametrize("flag", ["--updates", "--seeds", "--evaluate-every", "--episodes"])
+def test_numbers_below_one_are_refused(flag: str, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["benchmark", str(suite), flag, "0"]) == 2
+    assert "must be at least 1" in capsys.readouterr().err
+
+
+def test_files_of_a_suite_are_found_beside_it(maze_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "log.hdf5").write_bytes(maze_file.read_bytes())
+    (tmp_path / "mine.toml").write_text(SUITE.format(data="log.hdf5"))
+    assert read_suite(str(tmp_path / "mine.toml")).cells()[0].origin().startswith("generated ")
+
+
+def test_where_data_comes_from_is_told_by_the_data(maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A generated file, one that says nothing of itself, and an imported log, which may be replaced under its name."""
+    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "cache"))
+    cell = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), data={"maze2d-umaze-v1": str(maze_file)}).cells()[0]
+    silent = tmp_path / "silent.hdf5"
+    silent.write_bytes(maze_file.read_bytes())
+    with h5py.File(silent, "r+") as file:
+        del file.attrs["generator"]
+    assert cell.origin().startswith("generated ")
+    assert replace(cell, data=str(silent)).origin().startswith("own ")
+    assert replace(cell, data=str(silent), dataset="hopper-medium-v2").origin().startswith("re-collected ")
+    assert main(["data", "import", str(maze_file), "--name", "mine"]) == 0
+    mine = replace(cell, data="mine", dataset="mine")
+    assert mine.origin().startswith("own ")
+    assert len(mine.origin()) > len("own ")
+
+
+def test_an_estimate_is_not_shorter_than_the_longest_cell() -> None:
+    long, short = (
+        Cell("s", name, "maze2d-umaze-v1", "", "fast", {}, (0, 1), updates, 100, 1, "maze2d-umaze-v1")
+        for name, updates in (("sac", 10_000), ("bc", 1_000))
+    )
+    per_update = {long.label: 1.0, short.label: 1.0}
+    assert estimate([long, short], per_update, cores=2, workers=2) == 20_000
+    assert estimate([long, short], per_update, cores=4, workers=4) == 10_000  # two cores each, one for a seed
+    assert estimate([long, short], per_update, cores=1, workers=1) == 22_000
+
+
+def test_two_suites_share_a_folder_and_its_runs_but_not_their_rows(finished: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.copytree(finished[1], tmp_path / "out")
+    other = tmp_path / "other.toml"
+    other.write_text(finished[0].read_text())
+    assert main(["benchmark", str(other), "--out", str(tmp_path / "out"), "--only", "sac"]) == 0
+    rows = read_results(tmp_path / "out" / "results")
+    assert len([row for row in rows if row["suite"] == "small"]) == 2 * 2 * 3
+    assert len([row for row in rows if row["suite"] == "other"]) == 2 * 3
+
+
+def test_seeds_that_run_apart_are_told_apart() -> None:
+    cell = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",)).cells()[0]
+    overview = Overview(Console(quiet=True), [replace(cell, seeds=(0, 1)), replace(cell, seeds=(2,))], lambda cell: Progress())
+    assert overview.label(replace(cell, seeds=(2,))) == "sac, maze2d-umaze-v1, seeds 2"
+
+
+def test_a_node_with_other_data_says_so_instead_of_training_on_it(suite: Path) -> None:
+    from gridcount.benchmark.ray_cluster import _run
+
+    cell = read_suite(str(suite)).cells()[0]
+    rows, problem = _run(cell.to_json(), "as the driver calls it", None, 1, None)
+    assert rows == []
+    assert "other data (generated)" in problem
 
 
 def test_narrowing_picks_algorithms_datasets_and_variants() -> None:
@@ -203,11 +289,12 @@ def test_seeds_sharded_over_four_devices_match_the_unsharded_run() -> None:
         answer = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True)
         results.append(json.loads(answer.stdout))
     alone, sharded = results
-    assert (alone["devices"], sharded["devices"]) == (1, 4)
-    assert sharded["placed"] == 4
-    for one, other in zip(alone["weights"], sharded["weights"], strict=True):
-        assert one == pytest.approx(other, rel=1e-4, abs=1e-6)
-    assert len({tuple(weights) for weights in sharded["weights"]}) == 4
+    for seeds, devices in (("4", 4), ("5", 3)):  # five seeds: two on each of three devices, one of which nobody looks at
+        one, other = alone[seeds], sharded[seeds]
+        assert (one["devices"], other["devices"], other["placed"]) == (1, 4, devices)
+        assert len({tuple(weights) for weights in other["weights"]}) == int(seeds)
+        for before, after in zip(one["weights"], other["weights"], strict=True):
+            assert before == pytest.approx(after, rel=1e-4, abs=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX warns where Ray starts a process; it is another program at once

@@ -57,6 +57,26 @@ def test_a_changed_config_has_a_column_of_its_own() -> None:
     assert section_of(rows).methods == ("sac · batch_size 1024", "sac · batch_size 256")
 
 
+def test_one_more_setting_on_one_dataset_leaves_the_usual_one_its_column_and_its_statistics() -> None:
+    datasets = ("maze2d-umaze-v1", "maze2d-medium-v1", "maze2d-large-v1")
+    rows = [row for name in ("sac", "gpc-sac") for dataset in datasets for row in make_rows("s", name, dataset)]
+    rows += make_rows("s", "gpc-sac", "maze2d-umaze-v1", config={"hidden": [256, 256, 256]})
+    section = section_of(rows)
+    assert set(section.methods) == {"sac", "gpc-sac", "gpc-sac · hidden 256x256x256"}
+    assert set(section.common_datasets()) == set(datasets)
+    assert set(section.common()) == {"sac", "gpc-sac"}
+    table = next(table for table in all_tables(section) if table.name == "aggregates")
+    assert any("fewer than half of the datasets: gpc-sac · hidden 256x256x256" in note for note in table.notes)
+
+
+def test_a_single_evaluation_is_called_that_and_has_no_cost() -> None:
+    section = section_of(make_rows("s", "sac", "maze2d-umaze-v1", evaluations=1))
+    table = score_table(section)
+    assert table is not None
+    assert table.title.startswith("Scores: the only evaluation")
+    assert cost_table(section) is None  # its one interval also compiled
+
+
 def test_the_protocol_says_what_differs_and_where() -> None:
     rows = make_rows("s", "sac", "maze2d-umaze-v1", seeds=(0, 1)) + make_rows(
         "s", "sac", "hopper-medium-v2", seeds=(0,), source="re-collected"

@@ -8,12 +8,13 @@ from rich.console import Console
 from rich.table import Table
 
 from gridcount.benchmark.cells import Cell
-from gridcount.benchmark.local import missing, run_local
+from gridcount.benchmark.local import default_workers, missing, run_local
 from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
 from gridcount.data.catalogue import unknown
 from gridcount.terminal import make_console, refuse_unknown_flags
 from gridcount.training.compiled import keep_compiled
+from gridcount.training.loop import available_cores
 from gridcount.training.progress import duration
 
 
@@ -32,7 +33,7 @@ class Benchmark:
     episodes: int | None = None  # episodes per evaluation and seed; by default the suite's
     data: tuple[str, ...] = ()  # files to read datasets from, as in hopper-medium-v2=recollected.hdf5
     workers: int | None = None  # cells at once; by default one per core
-    ray: str | None = None  # run on a Ray cluster: its address (HOST:PORT), or "auto" for the one this machine is part of
+    ray: str | None = None  # run on a Ray cluster: its address (HOST:PORT); without one, or "auto", the one this machine is part of
     cell_cores: int = 1  # cores each cell asks of the cluster
     cell_accelerators: float = 0.0  # accelerators each cell asks of the cluster
     dry_run: bool = False  # only say what would run and how long it should take on this machine
@@ -41,7 +42,7 @@ class Benchmark:
 def benchmark(words: list[str]) -> int:
     """Run a suite, or say what it would run."""
     refuse_unknown_flags(words, Benchmark)
-    options = tyro.cli(Benchmark, args=words, prog="gridcount benchmark")
+    options = tyro.cli(Benchmark, args=_with_address(words), prog="gridcount benchmark")
     console = make_console()
     if not options.suite:
         return _list_suites(console)
@@ -57,7 +58,8 @@ def benchmark(words: list[str]) -> int:
     try:
         problems = _run(left, out, options, console) if left else {}
     except KeyboardInterrupt:
-        console.print("stopped; the same command goes on where each cell stopped", soft_wrap=True)
+        kept = "cells that ended are kept, the others begin again" if options.ray else "it goes on where each cell stopped"
+        console.print(f"stopped; give the same command again: {kept}", soft_wrap=True)
         return 130
     for label, problem in problems.items():
         console.print(f"failed: {label}: {problem}", soft_wrap=True)
@@ -67,6 +69,16 @@ def benchmark(words: list[str]) -> int:
         console.print(_headline(suite, cells, out))
         console.print(f"results: {path}", soft_wrap=True)
     return 1 if problems else 0
+
+
+def _with_address(words: list[str]) -> list[str]:
+    """The words with the address that a bare --ray means."""
+    if "--ray" not in words:
+        return words
+    place = words.index("--ray") + 1
+    following = words[place] if place < len(words) else "--"
+    bare = following.startswith("--") or following.endswith(".toml") or following in suite_names()
+    return [*words[:place], "auto", *words[place:]] if bare else words
 
 
 def _run(cells: list[Cell], out: Path, options: Benchmark, console: Console) -> dict[str, str]:
@@ -114,9 +126,8 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
         total = duration(seconds * cell.updates * len(cell.seeds))
         table.add_row(cell.algorithm, cell.dataset, cell.variant, str(len(cell.seeds)), f"{cell.updates:,}", f"{seconds * 1e3:.2f}", total)
     console.print(table)
-    console.print(
-        f"about {duration(estimate(cells, per_update, workers))} on this machine, without evaluations and compilation", soft_wrap=True
-    )
+    altogether = estimate(cells, per_update, len(available_cores()), workers or default_workers())
+    console.print(f"about {duration(altogether)} on this machine, without evaluations and compilation", soft_wrap=True)
     return 0
 
 

@@ -4,11 +4,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import tyro
+from rich.console import Console
 
 from gridcount.benchmark.suites import Suite, read_suite, suite_names
 from gridcount.report.experiments import Layout, rows_of_runs, sections
 from gridcount.terminal import make_console, refuse_unknown_flags
-from gridcount.training.logs import Row
+from gridcount.training.logs import Row, read_rows
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ def report(words: list[str]) -> int:
     from gridcount.report.table_formats import to_csv, to_latex, to_markdown
 
     console = make_console()
-    rows = _read(options.results)
-    found = sections(rows, _layouts({row["suite"] for row in rows}, options.suite))
+    rows = _read(options.results, console)
+    found = sections(rows, layouts({row["suite"] for row in rows}, options.suite))
     first = options.results[0]
     out = options.out or (first if first.is_dir() else first.parent) / "report"
     (out / "tables").mkdir(parents=True, exist_ok=True)
@@ -52,7 +53,7 @@ def report(words: list[str]) -> int:
     return 0
 
 
-def _read(places: tuple[Path, ...]) -> list[Row]:
+def _read(places: tuple[Path, ...], console: Console) -> list[Row]:
     """Rows of results and of plain runs, wherever they are."""
     stored, runs = [], []
     for place in places:
@@ -69,14 +70,20 @@ def _read(places: tuple[Path, ...]) -> list[Row]:
         from gridcount.benchmark.store import read_results
 
         rows += read_results(*stored)
-    return rows + rows_of_runs(list(dict.fromkeys(runs)))
+    evaluated = [run for run in dict.fromkeys(runs) if read_rows(run)]
+    young = [run for run in dict.fromkeys(runs) if run not in evaluated]
+    if young and not (rows or evaluated):
+        raise ValueError(f"{young[0]}: the run has not written an evaluation yet; let it train a little longer")
+    for run in young:
+        console.print(f"left out: {run}, which has not written an evaluation yet", soft_wrap=True)
+    return rows + rows_of_runs(evaluated)
 
 
 def _is_run(place: Path) -> bool:
     return (place / "config.json").is_file() and (place / "metrics.jsonl").is_file()
 
 
-def _layouts(names: set[str], files: tuple[Path, ...]) -> dict[str, Layout]:
+def layouts(names: set[str], files: tuple[Path, ...]) -> dict[str, Layout]:
     """What suites say about themselves: the user's files first, then those that come with gridcount."""
     suites = {suite.name: suite for suite in map(read_suite, map(str, files))}
     known = {name: read_suite(name) for name in names & set(suite_names()) if name not in suites}

@@ -1,7 +1,10 @@
 """How long cells should take on this machine, from a few timed updates of each kind."""
 
+import math
+import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -13,7 +16,6 @@ from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.blocks import make_block
 from gridcount.benchmark.cells import Cell
 from gridcount.data.transitions import Transitions
-from gridcount.training.loop import available_cores
 from gridcount.training.run import settings
 
 ROWS, UPDATES = 2_000, 20
@@ -31,27 +33,50 @@ DIMENSIONS = {  # of observation and action, by the name's first word
     "kitchen": (60, 9),
 }
 UNKNOWN = (20, 4)
+SIZES = {  # fields that an update's time depends on
+    *("hidden", "layer_norm", "batch_size", "n_critics", "sampled_actions", "ood_next_weight", "policy_every"),
+    *("cvae_hidden", "behaviour_hidden", "passes", "next_actions", "discrepancy_samples"),
+}
 
 
 def seconds_per_update(cells: Sequence[Cell], tell: Callable[[str], None]) -> dict[str, float]:
     """Seconds one seed's update takes, by cell: each different algorithm, size and dimension is compiled and timed once."""
     timed: dict[str, float] = {}
     found = {}
-    for cell in cells:
-        algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
-        dims = DIMENSIONS.get(cell.dataset.split("-")[0], UNKNOWN)
-        kind = str((cell.algorithm, dims, [settings(algorithm).get(name) for name in ("hidden", "batch_size", "critics")]))
-        if kind not in timed:
-            tell(f"timing {cell.algorithm} on {dims[0]}-d observations and {dims[1]}-d actions")
-            timed[kind] = _time(algorithm, dims)
-        found[cell.label] = timed[kind]
+    with _one_core():
+        for cell in cells:
+            algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
+            dims = DIMENSIONS.get(cell.dataset.split("-")[0], UNKNOWN)
+            kind = str((cell.algorithm, dims, {name: value for name, value in settings(algorithm).items() if name in SIZES}))
+            if kind not in timed:
+                tell(f"timing {cell.algorithm} on {dims[0]}-d observations and {dims[1]}-d actions")
+                timed[kind] = _time(algorithm, dims)
+            found[cell.label] = timed[kind]
     return found
 
 
-def estimate(cells: Sequence[Cell], per_update: dict[str, float], workers: int | None = None) -> float:
-    """Seconds for all cells, without evaluations and compilation: their work spread over the cores."""
-    work = [cell.updates * len(cell.seeds) * per_update[cell.label] for cell in cells]
-    return max(sum(work) / min(workers or len(available_cores()), len(available_cores())), max(work, default=0.0) / len(available_cores()))
+@contextmanager
+def _one_core() -> Iterator[None]:
+    """Hold this process to one core, as a worker is, where the system can."""
+    if not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def estimate(cells: Sequence[Cell], per_update: dict[str, float], cores: int, workers: int) -> float:
+    """Seconds for all cells, without evaluations and compilation: each goes to the worker that is free first, as `run_local` does it."""
+    workers = max(min(workers, len(cells)), 1)
+    share = max(cores // workers, 1)
+    busy = [0.0] * workers
+    for cell in cells:
+        busy[busy.index(min(busy))] += cell.updates * math.ceil(len(cell.seeds) / share) * per_update[cell.label]
+    return max(busy) * max(workers / cores, 1)  # more workers than cores take turns
 
 
 def _time(algorithm: Any, dims: tuple[int, int]) -> float:

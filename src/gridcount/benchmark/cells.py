@@ -5,7 +5,7 @@ import json
 import os
 import time
 from dataclasses import asdict, dataclass, replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -16,6 +16,7 @@ from gridcount.data.cache import alone
 from gridcount.data.catalogue import MAZE_NAMES, NAMES
 from gridcount.data.download import published
 from gridcount.data.load import load
+from gridcount.data.maze2d import is_generated
 from gridcount.evaluation.environments import has_environment
 from gridcount.training import run as runs
 from gridcount.training.logs import Row, read_rows
@@ -60,19 +61,30 @@ class Cell:
         return "--".join(word for word in words if word)
 
     def origin(self) -> str:
-        """Where the data comes from; a file also has its digest, so that results from another file are never mixed in."""
-        if self.data != self.dataset:
-            digest = _sha256(self.data)
-            names = [name for name, file in published().items() if file.sha256 == digest]
-            kind = "d4rl" if self.dataset in names else "re-collected" if self.dataset in NAMES else "own"
-            return f"{kind} {digest[:16]}"
-        if self.dataset in MAZE_NAMES and not published()[self.dataset].target.is_file():
-            return "generated"
-        return "d4rl"
+        """Where the data comes from; what is not a name of D4RL's has its digest, so that results from other data are never mixed in."""
+        if self.data == self.dataset and self.dataset in NAMES:
+            return "generated" if self.dataset in MAZE_NAMES and not published()[self.dataset].target.is_file() else "d4rl"
+        if not Path(self.data).is_file():  # an imported log or a Minari folder
+            return f"own {_content(self.data, self.dataset)}"
+        digest = _sha256(self.data)
+        if self.dataset in published() and digest == published()[self.dataset].sha256:
+            return f"d4rl {digest[:16]}"
+        if self.dataset in MAZE_NAMES:  # D4RL publishes no digest of its mazes, and nobody re-collects them
+            return f"{'generated' if is_generated(Path(self.data)) else 'own'} {digest[:16]}"
+        return f"{'re-collected' if self.dataset in NAMES else 'own'} {digest[:16]}"
+
+    @cached_property
+    def name(self) -> str:
+        """Of its directory: an experiment and a set of seeds."""
+        return f"{self.key()}--seeds-{'-'.join(map(str, self.seeds))}"
 
     def directory(self, folder: Path) -> Path:
-        """Where it runs: a directory per experiment and set of seeds."""
-        return folder / f"{self.key()}--seeds-{'-'.join(map(str, self.seeds))}"
+        """Where it runs."""
+        return folder / self.name
+
+    def results(self, folder: Path) -> Path:
+        """Where its rows go: suites may share a folder, and runs, but not rows."""
+        return folder / f"{self.suite.replace('/', '-')}--{self.name}.parquet"
 
     def to_json(self) -> str:
         """For another process to read."""
@@ -131,7 +143,7 @@ def rows_of(cell: Cell, directory: Path) -> list[Row]:
         "episodes": cell.episodes,
         "source": kind,
         "fingerprint": plan.fingerprint,
-        "commit": start["commit"],
+        "commit": ", ".join(dict.fromkeys(str(each["commit"]) for each in starts)),  # several where it went on with newer code
         "versions": json.dumps(start["versions"], sort_keys=True),
         "machine": f"{start['platform']}, {start['cores']} cores, {', '.join(start['devices'])}",
         "started": starts[0]["started"],
@@ -227,6 +239,14 @@ class Status:
 def _sha256(path: str) -> str:
     facts = os.stat(path)
     return _digest(path, facts.st_size, facts.st_mtime_ns)
+
+
+@cache
+def _content(name: str, dataset: str) -> str:
+    try:
+        return runs.fingerprint(load(name))
+    except FileNotFoundError as error:
+        raise FileNotFoundError(f"{dataset} is to be read from {name}: {error}") from error
 
 
 @cache

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 
@@ -20,6 +22,7 @@ from gridcount.training.checkpoints import numbered
 from gridcount.training.loop import available_cores
 
 POLL = 0.5  # seconds between looks at the workers
+STOPPED = 130  # what a worker returns that was told to stop
 
 
 @dataclass
@@ -51,21 +54,20 @@ def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
 def run_local(cells: Sequence[Cell], out: Path, console: Console, workers: int | None = None) -> dict[str, str]:
     """Run cells until all are stored; returns what went wrong, by cell."""
     cores = available_cores()
-    workers = min(workers or len(cores), len(cells)) or 1
+    workers = min(workers or default_workers(), len(cells)) or 1
     share = max(len(cores) // workers, 1)  # fewer cells than cores: each gets several, for its seeds
     free = [tuple(cores[i * share : (i + 1) * share] or cores[i % len(cores) :][:1]) for i in range(workers)]
     waiting, running, problems = list(cells), list[Job](), dict[str, str]()
     (out / "cells").mkdir(parents=True, exist_ok=True)
-    directories = {cell.label: cell.directory(out / "cells") for cell in cells}
-    with _stopping() as stop, Overview(console, cells, lambda cell: Progress.read(directories[cell.label])) as overview:
+    with _stopping() as stop, Overview(console, cells, lambda cell: Progress.read(cell.directory(out / "cells"))) as overview:
         while running or (waiting and not stop):
             while waiting and free and not stop:
                 running.append(_start(waiting.pop(0), out, free.pop(0)))
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
                 free.append(job.cores)
-                if job.process.returncode not in (0, 130):
-                    problems[job.cell.label] = _last_words(directories[job.cell.label])
+                if job.process.returncode and not stop:
+                    problems[overview.label(job.cell)] = _last_words(job.cell.directory(out / "cells"), job.process.returncode)
                 overview.ended(job.cell, job.process.returncode)
             if stop:
                 for job in running:
@@ -73,7 +75,7 @@ def run_local(cells: Sequence[Cell], out: Path, console: Console, workers: int |
                 for job in running:
                     job.process.wait()
                 raise KeyboardInterrupt
-            overview.refresh({job.cell.label for job in running})
+            overview.refresh({job.cell.name for job in running})
             time.sleep(POLL)
     return problems
 
@@ -82,8 +84,7 @@ def _start(cell: Cell, out: Path, cores: tuple[int, ...]) -> Job:
     directory = cell.directory(out / "cells")
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "cell.json").write_text(cell.to_json())
-    results = out / "results" / f"{directory.name}.parquet"
-    words = [str(directory / "cell.json"), str(directory), str(results), ",".join(map(str, cores))]
+    words = [str(directory / "cell.json"), str(directory), str(cell.results(out / "results")), ",".join(map(str, cores))]
     with (directory / "log.txt").open("ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "gridcount.benchmark.worker", *words],
@@ -96,7 +97,17 @@ def _start(cell: Cell, out: Path, cores: tuple[int, ...]) -> Job:
     return Job(cell, process, cores)
 
 
-def _last_words(directory: Path) -> str:
+def default_workers() -> int:
+    """One per core; with an accelerator's plug-in one alone, which spreads a cell's seeds over the devices."""
+    accelerated = entry_points(group="jax_plugins") or find_spec("libtpu")
+    return 1 if accelerated and os.environ.get("JAX_PLATFORMS") != "cpu" else len(available_cores())
+
+
+def _last_words(directory: Path, code: int) -> str:
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}" + (", as a machine out of memory does" if code == -signal.SIGKILL else "")
+    if code == STOPPED:
+        return "stopped from outside; the same command goes on where it stopped"
     lines = (directory / "log.txt").read_text(errors="replace").strip().splitlines()
     return Progress.read(directory).note or (lines[-1] if lines else "it ended without a word")
 

@@ -21,7 +21,7 @@ class Overview:
 
     def __init__(self, console: Console, cells: Sequence[Cell], progress: Callable[[Cell], Progress]):
         self._console, self._cells, self._progress = console, list(cells), progress
-        self._ended: dict[str, str] = {}
+        self._ended = set[str]()  # names of cells
         self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
         self._last = time.monotonic()
 
@@ -36,15 +36,20 @@ class Overview:
 
     def ended(self, cell: Cell, code: int) -> None:
         """A cell's worker ended."""
-        self._ended[cell.label] = ENDS.get(code, "failed")
+        self._ended.add(cell.name)
         progress = self._progress(cell)
         score = "" if progress.score is None else f", last score {progress.score:.1f}"
-        told = f"{len(self._ended)} of {len(self._cells)}  {cell.label}: {self._ended[cell.label]}{score} {progress.note}"
+        told = f"{len(self._ended)} of {len(self._cells)}  {self.label(cell)}: {ENDS.get(code, 'failed')}{score} {progress.note}"
         self._console.print(told.rstrip(), soft_wrap=True)
 
+    def label(self, cell: Cell) -> str:
+        """What people call a cell; with its seeds where others of its seeds run on their own."""
+        alone = sum(each.label == cell.label for each in self._cells) == 1
+        return cell.label if alone else f"{cell.label}, seeds {' '.join(map(str, cell.seeds))}"
+
     def refresh(self, running: Collection[str]) -> None:
-        """Show how far everything is."""
-        found = {cell.label: self._progress(cell) for cell in self._cells if cell.label in running}
+        """Show how far everything is; `running` are the names of cells."""
+        found = {self.label(cell): self._progress(cell) for cell in self._cells if cell.name in running}
         if self._live:
             self._live.update(self._table(found), refresh=True)
         elif time.monotonic() - self._last > EVERY:

@@ -43,9 +43,9 @@ class Board:
     def __init__(self) -> None:
         self._progress: dict[str, dict[str, Any]] = {}
 
-    def tell(self, label: str, progress: dict[str, Any]) -> None:
+    def tell(self, name: str, progress: dict[str, Any]) -> None:
         """A cell's newest progress."""
-        self._progress[label] = progress
+        self._progress[name] = progress
 
     def read(self) -> dict[str, dict[str, Any]]:
         """Every cell's newest progress."""
@@ -62,21 +62,21 @@ def run_on_ray(
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
     board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()  # where the driver is: another node's death leaves it
     task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
-    files: dict[str, Any] = {cell.data: ray.put(Path(cell.data).read_bytes()) for cell in cells if cell.data != cell.dataset}
-    running = {task.remote(cell.to_json(), files.get(cell.data), wanted.cores, board): cell for cell in cells}
+    files: dict[str, Any] = {path: ray.put(Path(path).read_bytes()) for path in {cell.data for cell in cells} if Path(path).is_file()}
+    running = {task.remote(cell.to_json(), cell.name, files.get(cell.data), wanted.cores, board): cell for cell in cells}
     progress: dict[str, Progress] = {}
     problems: dict[str, str] = {}
-    with Overview(console, cells, lambda cell: progress.get(cell.label, Progress(of=cell.updates))) as overview:
+    with Overview(console, cells, lambda cell: progress.get(cell.name, Progress(of=cell.updates))) as overview:
         while running:
             ended, _ = ray.wait(list(running), num_returns=1, timeout=POLL)
-            progress |= {label: Progress(**told) for label, told in _read(board).items()}
+            progress |= {name: Progress(**told) for name, told in _read(board).items()}
             for reference in ended:
                 cell = running.pop(reference)
                 problem = _collect(reference, cell, out)
                 if problem:
-                    problems[cell.label] = problem
+                    problems[overview.label(cell)] = problem
                 overview.ended(cell, 2 if problem else 0)
-            overview.refresh({cell.label for cell in running.values()})
+            overview.refresh({cell.name for cell in running.values()})
     return problems
 
 
@@ -95,29 +95,35 @@ def _collect(reference: Any, cell: Cell, out: Path) -> str:
     except ray.exceptions.RayError as error:
         return f"lost after {RETRIES} retries ({str(error).splitlines()[0]})"
     if rows:
-        write_rows(out / "results" / f"{cell.directory(out).name}.parquet", rows)
+        write_rows(cell.results(out / "results"), rows)
     return str(problem)
 
 
-def _run(cell_json: str, file: bytes | None, cores: int, board: Any) -> tuple[list[Row], str]:
-    """A cell's task, on whatever node: the very worker that runs it on one machine, in a folder that is gone afterwards."""
+def _run(cell_json: str, told: str, file: bytes | None, cores: int, board: Any) -> tuple[list[Row], str]:
+    """A cell's task, on whatever node: the very worker that runs it on one machine, in a folder that is gone afterwards.
+
+    `told` is the cell's name where the suite was started: on a node that would call it another, its data is not the same.
+    """
     cell = Cell.from_json(cell_json)
     with tempfile.TemporaryDirectory(prefix="gridcount-cell-") as name:
         folder = Path(name)
         if file is not None:
             cell = replace(cell, data=str(folder / Path(cell.data).name))
             Path(cell.data).write_bytes(file)
+        if cell.name != told:
+            kind = cell.origin().split()[0]
+            return [], f"for {cell.dataset} this node would take other data ({kind}) than the driver: put the same on every node, or none"
         (folder / "cell.json").write_text(cell.to_json())
         words = [str(folder / "cell.json"), str(folder / "run"), str(folder / "results.parquet"), f"any {cores}"]
         with (folder / "log.txt").open("wb") as log:
             process = subprocess.Popen([sys.executable, "-m", "gridcount.benchmark.worker", *words], stdout=log, stderr=log)
         try:
             while process.poll() is None:
-                board.tell.remote(cell.label, asdict(Progress.read(folder / "run")))
+                board.tell.remote(told, asdict(Progress.read(folder / "run")))
                 time.sleep(POLL)
         finally:
             process.kill()
-        board.tell.remote(cell.label, asdict(Progress.read(folder / "run")))
+        board.tell.remote(told, asdict(Progress.read(folder / "run")))
         if process.returncode:
             words = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
             return [], Progress.read(folder / "run").note or (words[-1] if words else f"ended with {process.returncode}")

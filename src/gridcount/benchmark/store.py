@@ -41,7 +41,7 @@ def read_results(*places: Path) -> list[Row]:
                 where = f"{row['algorithm']} on {row['dataset']}, seed {row['seed']}, update {row['updates']:,}"
                 raise ValueError(f"{path} and {found[identity][1]} disagree about {where}: they come from different code or machines")
             found[identity] = (row, path)
-    return [found[identity][0] for identity in sorted(found, key=str)]
+    return [found[identity][0] for identity in sorted(found)]
 
 
 def finished_seeds(rows: Iterable[Row], suite: str, key: str) -> set[int]:

@@ -1,6 +1,7 @@
 """Suites: which cells make up a table or a figure. Each is a small TOML file, ours beside this one or a user's own."""
 
 import tomllib
+from collections import Counter
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatch
 from pathlib import Path
@@ -13,6 +14,8 @@ from gridcount.data.catalogue import NAMES, unknown
 
 FOLDER = Path(__file__).parent / "suites"
 EPOCH = 1000  # updates
+EVALUATIONS = 5  # of a run shorter than a suite's interval: it has a curve and a headline over several all the same
+SCHEDULE = "schedule_updates"  # the field of algorithms whose steps fall over a run
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,12 @@ class Suite:
     environments: dict[str, str] = field(default_factory=dict)  # dataset -> a Gymnasium id to score it in, where it has none of its own
     scored: bool = True  # whether policies are rolled out at all
 
+    def __post_init__(self) -> None:
+        for name in ("seeds", "updates", "evaluate_every", "episodes"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ValueError(f"{name} is {value}; it must be at least 1")
+
     def cells(self) -> list[Cell]:
         """Every cell with all its hyper-parameters but the automatic ones, in the order of the table."""
         return [
@@ -58,10 +67,11 @@ class Suite:
         known = ALGORITHMS[algorithm].__dataclass_fields__
         shared = {name: value for name, value in self.fields.items() if name in known}
         changed = shared | self.algorithm_fields.get(algorithm, {}) | variant.fields
+        updates = self.updates or EPOCH * preset_fields(algorithm, dataset, self.preset)["epochs"]
+        if SCHEDULE in known:
+            changed = {SCHEDULE: updates} | changed  # what falls over a run falls over this one
         changes = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
         make_algorithm(algorithm, dataset, self.preset, **changes)  # an error where a field is unknown
-        updates = self.updates or EPOCH * preset_fields(algorithm, dataset, self.preset)["epochs"]
-        every = min(self.evaluate_every, updates)
         return Cell(
             suite=self.name,
             algorithm=algorithm,
@@ -70,8 +80,8 @@ class Suite:
             preset=self.preset,
             changes=changes,
             seeds=tuple(range(self.seeds)),
-            updates=updates - updates % every,
-            evaluate_every=every,
+            updates=updates,
+            evaluate_every=_interval(self.evaluate_every, updates),
             episodes=self.episodes,
             data=self.data.get(dataset, dataset),
             environment=self.environments.get(dataset),
@@ -123,8 +133,19 @@ def _scaled(cell: Cell, scale: float) -> Cell:
     if scale == 1:
         return cell
     updates = max(round(cell.updates * scale / EPOCH), 1) * EPOCH
-    every = min(cell.evaluate_every, updates)
-    return replace(cell, updates=updates - updates % every, evaluate_every=every)
+    schedule = {name: round(value * scale) for name, value in cell.changes.items() if name == SCHEDULE}
+    return replace(cell, updates=updates, evaluate_every=_interval(cell.evaluate_every, updates), changes=cell.changes | schedule)
+
+
+def _interval(wanted: int, updates: int) -> int:
+    """Updates between evaluations: as wanted, or less in a run that would end before the first."""
+    return wanted if wanted < updates else max(updates // EVALUATIONS, 1)
+
+
+def _beside(suite: Path, file: str) -> str:
+    """A file that a suite names, from the suite's folder; or from here, or the name of an imported log."""
+    found = suite.parent / file
+    return str(found) if found.is_file() else file
 
 
 def _checked(path: Path, name: str, written: dict[str, Any]) -> Suite:
@@ -147,7 +168,10 @@ def _checked(path: Path, name: str, written: dict[str, Any]) -> Suite:
     lists = {word: tuple(value) for word, value in written.items() if isinstance(value, list)}
     try:
         variants = tuple(Variant(**variant) for variant in written.get("variants", [{}]))
-        suite = Suite(name=name, **(written | lists | {"variants": variants}))
+        if twice := [name for name, times in Counter(variant.name for variant in variants).items() if times > 1]:
+            raise ValueError(f"two variants are called '{twice[0]}'")
+        files = {dataset: _beside(path, file) for dataset, file in written.get("data", {}).items()}
+        suite = Suite(name=name, **(written | lists | {"variants": variants, "data": files}))
         suite.cells()  # which refuses unknown fields
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error

@@ -41,8 +41,8 @@ def _claim(count: int) -> set[int]:
     cores = sorted(os.sched_getaffinity(0))
     claimed: set[int] = set()
     for core in cores:
-        lock = open(Path(tempfile.gettempdir()) / f"gridcount-core-{core}.lock", "w")  # noqa: SIM115 (held until this process ends)
         try:
+            lock = open(Path(tempfile.gettempdir()) / f"gridcount-core-{core}.lock", "w")  # noqa: SIM115 (held until this process ends)
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             continue

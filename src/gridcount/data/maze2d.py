@@ -19,6 +19,7 @@ SHORTEST_STREAM = 3000  # rows; fewer streams rather than shorter ones
 REACHED = 0.1  # distance at which a waypoint or the goal counts as reached
 WAYPOINT_SHIFT = 0.2  # waypoints but the last move by up to this towards the middle of the corridor, which is at -0.2
 NOISE = 0.5  # standard deviation of the action noise
+GENERATOR = "gridcount waypoint controller, after D4RL's"
 MOVES = ((0, -1), (0, 1), (-1, 0), (1, 0))  # in D4RL's order, which decides between shortest paths
 
 Progress = Callable[[int, int], None]  # rows done, rows in all
@@ -32,7 +33,7 @@ def make(
     folder = cache_directory() / "datasets" if directory is None else Path(directory)
     path = folder / f"{name}-{transitions}-seed{seed}.hdf5"
     attributes: dict[str, str | int | float] = {
-        "generator": "gridcount waypoint controller, after D4RL's",
+        "generator": GENERATOR,
         "format": FORMAT,
         "name": name,
         "transitions": transitions,
@@ -155,6 +156,15 @@ def _check(name: str, transitions: int, seed: int) -> None:
         raise unknown("maze", name, MAZE_NAMES)
     if transitions < 2 or seed < 0:
         raise ValueError(f"{name}: needs at least 2 transitions and a seed of 0 or more, got {transitions} and {seed}")
+
+
+def is_generated(path: Path) -> bool:
+    """Whether `make` wrote a file."""
+    try:
+        with h5py.File(path, "r") as file:
+            return bool(file.attrs.get("generator") == GENERATOR)
+    except OSError:
+        return False
 
 
 def _holds(path: Path, attributes: dict[str, str | int | float]) -> bool:

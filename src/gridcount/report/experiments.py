@@ -124,8 +124,8 @@ class Experiment:
             timed = sorted(
                 (row["updates"], row["seconds"], row["seeds_together"]) for row in self.rows if row["seed"] == seed and _timed(row)
             )
-            if timed:
-                (first, before, _), (last, after, together) = (timed[0], timed[-1]) if len(timed) > 1 else ((0, 0.0, 0), timed[0])
+            if len(timed) > 1:
+                (first, before, _), (last, after, together) = timed[0], timed[-1]
                 found[together].append(1000 * (after - before) / (last - first))
         return {together: float(np.mean(rates)) for together, rates in sorted(found.items())}
 
@@ -160,19 +160,24 @@ class Section:
         """The paper's mean, and its spread where it is printed."""
         return self.layout.published.get(algorithm, {}).get(dataset)
 
+    def compared(self) -> tuple[str, ...]:
+        """Methods that are compared over datasets: those scored on at least half of them."""
+        have = {method: sum(each.method == method for each in self.scored) for method in self.methods}
+        return tuple(method for method, count in have.items() if 2 * count >= len(self.datasets))
+
     def common(self) -> dict[str, list[NDArray[np.float64]]]:
-        """Normalised scores / 100 of every method on the datasets that all methods have: method -> dataset -> seeds."""
+        """Normalised scores / 100 of every compared method on the datasets that all of them have: method -> dataset -> seeds."""
         shared = self.common_datasets()
         found: dict[str, list[NDArray[np.float64]]] = {}
-        for method in dict.fromkeys(each.method for each in self.scored):
+        for method in self.compared():
             cells = [self.find(dataset, method) for dataset in shared]
             found[method] = [np.array(list(cell.scores.seeds.values())) / 100 for cell in cells if cell and cell.scores]
         return found if shared else {}
 
     def common_datasets(self) -> tuple[str, ...]:
-        """Datasets with a normalised score of every method."""
+        """Datasets with a normalised score of every compared method."""
         normalised = {(each.dataset, each.method) for each in self.scored if each.scores and each.scores.metric == "score"}
-        methods = {each.method for each in self.scored}
+        methods = self.compared()
         return tuple(dataset for dataset in self.datasets if methods and all((dataset, method) in normalised for method in methods))
 
     def thresholds(self) -> NDArray[np.float64]:
@@ -205,8 +210,6 @@ def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
     owner: dict[tuple[str, int], Path] = {}
     for directory in directories:
         plan, rows = read_plan(directory), read_rows(directory)
-        if not rows:
-            raise ValueError(f"{directory}: the run has not written an evaluation yet; let it train a little longer")
         environment = directory / "environment.json"
         starts = json.loads(environment.read_text()) if environment.exists() else [{}]
         times = directory / "times.jsonl"
@@ -229,8 +232,9 @@ def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
             "config": json.dumps(plan.fields, sort_keys=True),
             "planned_updates": plan.updates,
             "episodes": plan.episodes,
+            "source": plan.source or None,
             "fingerprint": plan.fingerprint,
-            "commit": starts[-1].get("commit"),
+            "commit": ", ".join(dict.fromkeys(start["commit"] for start in starts if start.get("commit"))) or None,
             "versions": json.dumps(starts[-1].get("versions", {}), sort_keys=True),
             "machine": _machine(starts[-1]),
             "started": starts[0].get("started"),
@@ -245,21 +249,27 @@ def _told_apart(experiments: list[Experiment]) -> list[Experiment]:
     for each in experiments:
         groups[each.algorithm, each.dataset, each.variant].append(each)
     found = []
-    for group in groups.values():
-        notes = _notes(group) if len(group) > 1 else [""]
+    for (algorithm, _, variant), group in groups.items():
+        elsewhere = [each for each in experiments if (each.algorithm, each.variant) == (algorithm, variant) and each not in group]
+        notes = _notes(group, elsewhere) if len(group) > 1 else [""]
         found += [Experiment(each.key, each.rows, note) for each, note in zip(group, notes, strict=True)]
     return found
 
 
-def _notes(group: list[Experiment]) -> list[str]:
-    """For each of several experiments, the settings that differ among them; where that does not tell them apart, their names too."""
+def _notes(group: list[Experiment], elsewhere: list[Experiment]) -> list[str]:
+    """For each of several experiments, the settings that differ among them; where that does not tell them apart, their names too.
+
+    The one set up as on the other datasets is the usual one, and needs no note.
+    """
     facts = [_facts(each) for each in group]
     differing = [
         name for name in dict.fromkeys(name for each in facts for name in each) if len({str(each.get(name)) for each in facts}) > 1
     ]
+    alike = [sum(all(_facts(other).get(name) == each.get(name) for name in differing) for other in elsewhere) for each in facts]
     notes = [", ".join(str(each.get(name, f"no {name}")) for name in differing[:NAMED]) for each in facts]
     if len(set(notes)) == len(notes):
-        return notes
+        usual = [index for index, count in enumerate(alike) if count == max(alike) > 0]
+        return [("" if usual == [index] else note) for index, note in enumerate(notes)]
     names = [(each.said("run") or [each.key.rsplit("--", 1)[-1]])[0] for each in group]
     if len(set(names)) < len(names):
         names = [each.key for each in group]

@@ -89,7 +89,7 @@ def score_table(section: Section) -> Table | None:
         "difference",
     )
     more = ("each_seed", "updates", "episodes", "data", "preset")
-    title = f"Scores: mean of the last {LAST} evaluations" + (", ± standard deviation over seeds" if _several_seeds(section) else "")
+    title = f"Scores: {_headline(section)}" + (", ± standard deviation over seeds" if _several_seeds(section) else "")
     notes = _score_notes(section, rows)
     return Table("scores", title, columns, tuple(rows), ((*heads, *more), tuple(records)), protocol(section.scored), notes)
 
@@ -190,7 +190,7 @@ def ablation_table(section: Section) -> Table | None:
         rows.append((Entry(method), *(_score_entry(section, cell, False) for cell in cells)))
         records += [_score_record(section, cell)[:9] for cell in cells if cell and cell.scores]
     heads = ("suite", "dataset", "method", "algorithm", "variant", "metric", "seeds", "mean", "std")
-    title = f"Settings: mean of the last {LAST} evaluations, ± standard deviation over seeds"
+    title = f"Settings: {_headline(section)}, ± standard deviation over seeds"
     return Table("ablation", title, ("setting", *section.datasets), tuple(rows), (heads, tuple(records)), protocol(section.scored))
 
 
@@ -298,8 +298,11 @@ def _score_notes(section: Section, rows: Sequence[Sequence[Entry]]) -> tuple[str
 
 def _aggregate_notes(section: Section) -> tuple[str, ...]:
     shared = section.common_datasets()
+    compared = section.compared()
     notes = [f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have: {', '.join(shared)}."]
-    sizes = [len(each.seeds) for each in section.scored if each.dataset in shared]
+    if left_out := dict.fromkeys(each.method for each in section.scored if each.method not in compared):
+        notes.append(f"Left out, with fewer than half of the datasets: {', '.join(left_out)}.")
+    sizes = [len(each.seeds) for each in section.scored if each.dataset in shared and each.method in compared]
     notes.append("In brackets: 95 % intervals of a stratified bootstrap over seeds.")
     if min(sizes) == 1:
         notes.append("Where every dataset has one seed there is no interval.")
@@ -320,6 +323,12 @@ def _ends(each: Estimate, scale: float) -> tuple[float | None, float | None]:
 
 def _spread(mean: float, spread: float | None = None) -> str:
     return f"{mean:.1f}" if spread is None else f"{mean:.1f} ± {spread:.1f}"
+
+
+def _headline(section: Section) -> str:
+    """What a score is the mean of: a short run has fewer evaluations than the last three."""
+    counts = sorted({min(LAST, len({row["updates"] for row in each.rows})) for each in section.scored})
+    return f"mean of the last {' or '.join(map(str, counts))} evaluations" if counts != [1] else "the only evaluation"
 
 
 def _several_seeds(section: Section) -> bool:

@@ -84,12 +84,14 @@ class Vectorised:
     def __init__(self, block: Block, states: Sequence[Any], rows: Batch, keys: Sequence[Array]):
         self._count = len(states)
         devices = jax.devices()
-        shares = max(n for n in range(1, len(devices) + 1) if self._count % n == 0)  # every device gets as many seeds
+        each = -(-self._count // len(devices))  # every device gets as many seeds, some of them perhaps one that nobody looks at
+        shares = -(-self._count // each)
+        states, keys = ([*values, *[values[-1]] * (shares * each - self._count)] for values in (states, keys))
         mesh = Mesh(np.array(devices[:shares]), ("seeds",))
         by_seed, everywhere = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (["seeds"], []))  # type: ignore[no-untyped-call]
         self._stacked = jax.device_put(jax.tree.map(lambda *leaves: jnp.stack(leaves), *states), by_seed)
         self._rows = jax.device_put(rows, everywhere)
-        self._keys = jax.device_put(jnp.stack(list(keys)), by_seed)
+        self._keys = jax.device_put(jnp.stack(keys), by_seed)
         self._block = block
         self._compiled: dict[int | None, Any] = {}  # a program for each size of block
 
@@ -103,7 +105,7 @@ class Vectorised:
         if updates not in self._compiled:
             self._compiled[updates] = jax.jit(jax.vmap(_sized(self._block, updates), in_axes=(0, None, 0, None)), donate_argnums=0)
         self._stacked, metrics = self._compiled[updates](self._stacked, self._rows, self._keys, jnp.asarray(start, jnp.int32))
-        return {name: np.asarray(values, np.float64) for name, values in metrics.items()}
+        return {name: np.asarray(values, np.float64)[: self._count] for name, values in metrics.items()}
 
 
 class OnDisk:
