@@ -14,9 +14,13 @@ from gridcount.algorithms.about import PAPER_COST
 from gridcount.benchmark.store import read_results
 from gridcount.benchmark.suites import read_suite
 from gridcount.data.catalogue import normalised_score
+from gridcount.report.experiments import sections
 from gridcount.report.headline import told_by_all
 from gridcount.report.labels import dataset_in_words, distinctions
+from gridcount.report.page import all_tables, slugs
 from gridcount.report.scores import LAST, headline_scores, in_words
+from gridcount.report.table_formats import to_markdown
+from gridcount.report_commands import layouts
 from gridcount.training.logs import read_rows
 from gridcount.training.run import read_plan
 
@@ -229,10 +233,16 @@ def _appendix(codes: dict[str, Any]) -> str:
 
 
 def report_tables() -> dict[str, str]:
-    """The tables that `make results` left, by the marker in docs/results.md where they belong."""
+    """The report's tables of what is in results/, by the marker in docs/results.md where they belong."""
+    rows = read_results(*sorted((ROOT / "results").glob("*.parquet")))
+    found = sections(rows, layouts({row["suite"] for row in rows}))
+    made = {
+        f"{name}-{table.name}": to_markdown(table).strip()
+        for name, section in zip(slugs(found), found, strict=True)
+        for table in all_tables(section)
+    }
     markers = re.findall(r"<!-- ([\w-]+): rendered by `make results`", (ROOT / "docs" / "results.md").read_text())
-    found = {marker: ROOT / "build" / "results" / "tables" / f"{marker}.md" for marker in markers}
-    return {marker: path.read_text().strip() for marker, path in found.items() if path.exists()}
+    return {marker: made.get(marker, "Not yet measured.") for marker in markers}
 
 
 def insert(path: Path, marker: str, text: str) -> None:

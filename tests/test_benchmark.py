@@ -1,11 +1,13 @@
 """Suites of experiments: what runs, what is kept, and that nothing is lost, doubled or mixed, wherever it runs."""
 
+import contextlib
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +24,7 @@ from gridcount.benchmark.local import missing
 from gridcount.benchmark.overview import Overview
 from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
+from gridcount.benchmark_commands import with_address
 from gridcount.cli import main
 from gridcount.data.paper import PAPER
 
@@ -299,38 +302,55 @@ def test_seeds_sharded_over_four_devices_match_the_unsharded_run() -> None:
 
 @pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX warns where Ray starts a process; it is another program at once
 def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(finished: tuple[Path, Path], tmp_path: Path) -> None:
-    """A head that runs no cell and two workers, real processes; one worker is killed while it is busy."""
+    """A head that runs no cell and two workers, real processes; one worker is killed while both are busy."""
     import ray
     from ray.cluster_utils import Cluster
 
-    from gridcount.benchmark.ray_cluster import run_on_ray
-
-    cells = [replace(cell, seeds=(seed,)) for cell in read_suite(str(finished[0])).cells() for seed in (0, 1)]
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
+    killed: list[float] = []
+
+    def kill_when_busy() -> None:
+        deadline = time.monotonic() + 120
+        while cells_running() < 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+        if cells_running() == 2:
+            cluster.remove_node(nodes[0], allow_graceful=False)
+            killed.append(time.monotonic())
+
+    killer = threading.Thread(target=kill_when_busy)
+    killer.start()
     try:
-        ray.init(address=cluster.address, log_to_driver=False)
-        console = KillsWhenRunning(lambda: cluster.remove_node(nodes[0], allow_graceful=False))
-        assert run_on_ray(cells, tmp_path, console, cluster.address) == {}
-        assert console.killed
+        assert main(["benchmark", str(finished[0]), "--out", str(tmp_path), "--ray", cluster.address, "--cell-cores", "1"]) == 0
+        killer.join()
+        assert killed
     finally:
         ray.shutdown()
         cluster.shutdown()  # type: ignore[no-untyped-call]
-    assert figures(read_results(tmp_path)) == figures(read_results(finished[1]))
+    assert figures(read_results(tmp_path / "results.parquet")) == figures(read_results(finished[1] / "results.parquet"))
 
 
-class KillsWhenRunning(Console):
-    """A console that kills a node after the first cell ended, when others are under way."""
+def cells_running() -> int:
+    """Workers of this machine that run a cell for Ray."""
+    lines = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):  # it has ended
+            lines.append(path.read_bytes())
+    return sum(b"gridcount.benchmark.worker" in line and b"gridcount-cell-" in line for line in lines)
 
-    def __init__(self, kill: Any):
-        super().__init__(quiet=True)
-        self._kill, self.killed = kill, False
 
-    def print(self, *objects: Any, **style: Any) -> None:
-        if not self.killed:
-            self.killed = True
-            self._kill()
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["paper/maze2d", "--ray"], ["paper/maze2d", "--ray", "auto"]),
+        (["--ray", "paper/maze2d", "--dry-run"], ["--ray", "auto", "paper/maze2d", "--dry-run"]),
+        (["mine.toml", "--ray", "--seeds", "2"], ["mine.toml", "--ray", "auto", "--seeds", "2"]),
+        (["mine.toml", "--ray", "10.0.0.1:6379"], ["mine.toml", "--ray", "10.0.0.1:6379"]),
+    ],
+)
+def test_ray_without_an_address_is_the_cluster_this_machine_is_part_of(words: list[str], meant: list[str]) -> None:
+    assert with_address(words) == meant
 
 
 def test_every_algorithm_is_in_some_suite() -> None:

@@ -42,7 +42,7 @@ class Benchmark:
 def benchmark(words: list[str]) -> int:
     """Run a suite, or say what it would run."""
     refuse_unknown_flags(words, Benchmark)
-    options = tyro.cli(Benchmark, args=_with_address(words), prog="gridcount benchmark")
+    options = tyro.cli(Benchmark, args=with_address(words), prog="gridcount benchmark")
     console = make_console()
     if not options.suite:
         return _list_suites(console)
@@ -71,7 +71,7 @@ def benchmark(words: list[str]) -> int:
     return 1 if problems else 0
 
 
-def _with_address(words: list[str]) -> list[str]:
+def with_address(words: list[str]) -> list[str]:
     """The words with the address that a bare --ray means."""
     if "--ray" not in words:
         return words

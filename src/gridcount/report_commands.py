@@ -83,7 +83,7 @@ def _is_run(place: Path) -> bool:
     return (place / "config.json").is_file() and (place / "metrics.jsonl").is_file()
 
 
-def layouts(names: set[str], files: tuple[Path, ...]) -> dict[str, Layout]:
+def layouts(names: set[str], files: tuple[Path, ...] = ()) -> dict[str, Layout]:
     """What suites say about themselves: the user's files first, then those that come with gridcount."""
     suites = {suite.name: suite for suite in map(read_suite, map(str, files))}
     known = {name: read_suite(name) for name in names & set(suite_names()) if name not in suites}

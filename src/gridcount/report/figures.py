@@ -12,6 +12,7 @@ from gridcount.report.tables import AGGREGATES, is_ablation
 
 try:
     from matplotlib.figure import Figure
+    from matplotlib.patches import Rectangle
     from matplotlib.ticker import EngFormatter
 except ImportError as error:
     raise ImportError(f"figures need Matplotlib ({error}). Install it with: pip install 'gridcount[plots]'") from error
@@ -29,7 +30,8 @@ def style(index: int) -> tuple[str, tuple[float, ...]]:
 
 def draw_section(section: Section, folder: Path, stem: str) -> list[Path]:
     """All figures of a suite; those it has no results for are left out."""
-    figures = {"curves": _curves(section), "ablation": _ablation(section), "aggregates": _aggregates(section), "profile": _profile(section)}
+    makers = {"curves": _curves, "ablation": _ablation, "aggregates": _aggregates, "profile": _profile, "improvement": _improvement}
+    figures = {name: draw(section) for name, draw in makers.items()}
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for name, figure in figures.items():
@@ -117,6 +119,25 @@ def _profile(section: Section) -> Figure | None:
     axes.set(xlabel="normalised score τ", ylabel="share of runs above τ", ylim=(-0.02, 1.02))
     _tidy(axes)
     axes.legend(frameon=False)
+    return figure
+
+
+def _improvement(section: Section) -> Figure | None:
+    scores = section.common()
+    if len(scores) < 2:
+        return None
+    figure = Figure(figsize=(2.4 + 0.9 * len(scores), 1.4 + 0.6 * len(scores)), layout="constrained")
+    axes, names = figure.subplots(), [_text(method) for method in scores]
+    for row, ours in enumerate(scores.values()):
+        for column, theirs in enumerate(scores.values()):
+            if row != column:
+                value = statistics.improvement(ours, theirs)
+                axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, color=COLOURS[0], alpha=0.65 * value, linewidth=0))
+                axes.text(column, row, f"{value:.2f}", ha="center", va="center")
+    axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
+    axes.set_yticks(range(len(names)), names)
+    axes.set(title="P(line > column)", xlim=(-0.5, len(names) - 0.5), ylim=(len(names) - 0.5, -0.5))
+    axes.spines[:].set_visible(False)
     return figure
 
 
