@@ -37,9 +37,7 @@ def learn(algorithm: Any, data: Transitions, updates: int, seed: int = 0) -> tup
     prepared = algorithm.prepare(data)
     state = prepared.algorithm.init(jax.random.key(seed), prepared.rows)
     rows = jax.tree.map(jnp.asarray, prepared.rows)
-    # Unlike most programs of the tests these run for longer than they compile: some optimisation pays.
-    block = jax.jit(make_block(prepared.algorithm, updates), compiler_options={"xla_backend_optimization_level": 1})
-    state, _ = block(state, rows, jax.random.key(seed + 1), jnp.asarray(0))
+    state, _ = jax.jit(make_block(prepared.algorithm, updates))(state, rows, jax.random.key(seed + 1), jnp.asarray(0))
     return prepared, state
 
 
