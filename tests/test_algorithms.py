@@ -95,17 +95,28 @@ def expected_ood(
     """The paper's OOD loss, Eq. 6 to 8, written again in NumPy: counts by a dictionary, networks only called."""
     draw = draw_actions(state.learner.policy, batch, key)
     halves = [(batch.observation, draw.action, batch.state_cell), (batch.next_observation, draw.next_action, batch.next_state_cell)]
-    cells = [[(int(s), *c) for s, c in zip(cell, np.asarray(state.grid.cell(action)).tolist(), strict=True)] for _, action, cell in halves]
-    for half in cells:
+    cells = [cells_of(state, cell, action) for _, action, cell in halves]
+    alone = algorithm.prior == "dataset-only"  # the log's counts stand still, and a use counts for itself
+    for half in [] if alone else cells:
         counts.update(half)
-    terms = []
+
+    def u_of(half: list[tuple[int, ...]]) -> Any:
+        return float(algorithm.pessimism) * np.sqrt(np.log(2) / np.array([max(counts[cell] + alone, 1) for cell in half]))
+
+    terms: list[float] = []
     for (observation, action, _), half, beta in zip(halves, cells, (algorithm.beta, algorithm.beta_next), strict=True):
-        u = float(algorithm.pessimism) * np.sqrt(np.log(2) / np.array([counts[cell] for cell in half]))
+        u = u_of(half)
+        if algorithm.relative and not terms:
+            u = np.maximum(u - u_of(cells_of(state, batch.state_cell, batch.action)), 0)
         q = np.asarray(state.learner.critics(observation, action), np.float64)
         terms.append(((q - np.maximum(q - beta * u, float(algorithm.q_floor))) ** 2).mean(axis=1).sum())
         if len(terms) == 1:
             uncertainty = u.mean()
     return {"loss_ood": algorithm.ood_weight * terms[0] + algorithm.ood_next_weight * terms[1], "uncertainty": float(uncertainty)}
+
+
+def cells_of(state: Any, state_cells: Any, action: Any) -> list[tuple[int, ...]]:
+    return [(int(s), *c) for s, c in zip(state_cells, np.asarray(state.grid.cell(action)).tolist(), strict=True)]
 
 
 @pytest.mark.parametrize(
@@ -116,11 +127,14 @@ def expected_ood(
         (gpc(ood_weight=1.0, ood_next_weight=0.0), None),
         (gpc(ood_weight=0.0, ood_next_weight=1.0, beta_next=0.7), None),
         (gpc(beta=0.3, q_floor=0.0, margin=1.0), None),
+        (gpc(prior="dataset-only"), None),
+        (gpc(prior="dataset", relative=True), None),
+        (gpc(prior="dataset-only", relative=True), None),
     ],
-    ids=["both terms", "bounded table", "only s", "only s'", "floor of 0"],
+    ids=["both terms", "bounded table", "only s", "only s'", "floor of 0", "the log alone", "relative", "relative to the log alone"],
 )
 def test_the_ood_loss_is_the_paper_s_over_many_updates(algorithm: GPCSAC, table: SparseTable | None, make_log: MakeLog) -> None:
-    """Fails if either OOD term, the floor, the logarithm or the count update is left out."""
+    """Fails if either OOD term, the floor, the logarithm, the count update or what is subtracted for the log's action is left out."""
     data = make_log(rows=64)
     data.observation[:] = np.round(data.observation / 2)  # few state cells, so that counts grow
     data.next_observation[:] = np.round(data.next_observation / 2)
@@ -128,7 +142,8 @@ def test_the_ood_loss_is_the_paper_s_over_many_updates(algorithm: GPCSAC, table:
     if table is not None:
         state = state._replace(table=table)
     update = jax.jit(prepared.algorithm.update)
-    counts: Counter[tuple[int, ...]] = Counter()
+    log = [] if algorithm.prior == "none" else cells_of(state, prepared.rows.state_cell, prepared.rows.action)
+    counts: Counter[tuple[int, ...]] = Counter(log)
     for step in range(6):
         key = jax.random.key(step)
         expected = expected_ood(prepared.algorithm, state, batch, key, counts)

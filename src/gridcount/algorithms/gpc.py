@@ -37,6 +37,7 @@ class CountFields:
     ood_weight: float = 0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
     ood_next_weight: float = 0.5  # weight of the (s', a'~pi) term; the published results let no gradient through it: 0
     prior: Literal["none", "dataset", "dataset-only"] = "none"  # start the table empty, or with the log's own actions, or only them
+    relative: bool = False  # take from Q(s, a~pi) only what u is above u of the log's own action at s; not in the paper
     margin: float = 3.0  # cells keep their identity this many times the data's width (m in Eq. 2)
     state_bins: int | None = None  # partitions per state dimension; None: as bins
     state_resolution: StateResolution = "exact"  # "published" merges states as 32-bit codes did
@@ -106,15 +107,21 @@ def init_counts(config: CountFields, learner: Learner, rows: Batch) -> GPCState[
 
 
 def count(config: CountFields, state: GPCState[Any], batch: Batch, drawn: Actions) -> tuple[Table, Uncertainty]:
-    """Count the policy's actions at both states, then read them: a pair in use has been seen at least once."""
+    """Count the policy's actions at both states, then read them: a pair in use has been seen at least once.
+
+    Where the table is the log's alone, a use counts for itself and is not kept: n is the log's count and 1.
+    """
     state_cell = jnp.concatenate([batch.state_cell, batch.next_state_cell])
     action_cell = state.grid.offset(jnp.concatenate([drawn.action, drawn.next_action]))
     if config.prior == "dataset-only":
-        table, visits = state.table, jnp.maximum(state.table.read(state_cell, action_cell), 1)
+        table, visits = state.table, state.table.read(state_cell, action_cell) + 1
     else:
         table, visits = state.table.visit(state_cell, action_cell)
     epoch = state.learner.updates // EPOCH + 1
     here, there = jnp.split(count_uncertainty(visits, epoch, number(config.pessimism)), 2)
+    if config.relative:
+        logged = table.read(batch.state_cell, state.grid.offset(batch.action)) + (config.prior == "dataset-only")
+        here = jnp.maximum(here - count_uncertainty(jnp.maximum(logged, 1), epoch, number(config.pessimism)), 0.0)
     return table, Uncertainty(here, there, visits)
 
 
