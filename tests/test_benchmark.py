@@ -157,6 +157,7 @@ def test_a_cell_that_fails_is_named_and_the_others_finish(suite: Path, tmp_path:
         ("fields = ", "not a TOML file"),
         ('kind = "scatter"', "ablation"),
         ('variants = [{ name = "a" }, { name = "a" }]', "two variants are called 'a'"),
+        ('variants = [{ name = "a" }, { name = "b", fields = { discount = 0.99 } }]', "the variants 'a' and 'b' are the same sac"),
     ],
 )
 def test_a_wrong_suite_file_is_refused_with_the_way_out(
@@ -237,11 +238,12 @@ def test_an_estimate_is_not_shorter_than_the_longest_cell() -> None:
 def test_two_suites_share_a_folder_and_its_runs_but_not_their_rows(finished: tuple[Path, Path], tmp_path: Path) -> None:
     shutil.copytree(finished[1], tmp_path / "out")
     other = tmp_path / "other.toml"
-    other.write_text(finished[0].read_text())
+    other.write_text(finished[0].read_text() + '\n[[variants]]\nname = "as it was"\n')
     assert main(["benchmark", str(other), "--out", str(tmp_path / "out"), "--only", "sac"]) == 0
     rows = read_results(tmp_path / "out" / "results")
     assert len([row for row in rows if row["suite"] == "small"]) == 2 * 2 * 3
-    assert len([row for row in rows if row["suite"] == "other"]) == 2 * 3
+    assert len([row for row in rows if (row["suite"], row["variant"]) == ("other", "as it was")]) == 2 * 3
+    assert len(list((tmp_path / "out" / "cells").iterdir())) == 2  # nothing ran again
 
 
 def test_seeds_that_run_apart_are_told_apart() -> None:

@@ -48,17 +48,11 @@ class Cell:
         return f"{self.algorithm}, {self.dataset}" + (f", {self.variant}" if self.variant else "")
 
     def key(self) -> str:
-        """A name for everything but the seeds: cells with the same key are seeds of the same experiment."""
+        """A name for everything but the seeds: cells with the same key are seeds of the same experiment, whatever suites call it."""
         algorithm = make_algorithm(self.algorithm, self.dataset, self.preset, **self.changes)
         facts = asdict(replace(self, seeds=(), suite="", variant="", preset="", changes={}, data=""))
         text = json.dumps([facts, runs.settings(algorithm), self.origin()], sort_keys=True)
-        words = (
-            self.algorithm,
-            self.dataset,
-            self.variant.replace(" ", "-").replace("/", "-"),
-            hashlib.sha256(text.encode()).hexdigest()[:10],
-        )
-        return "--".join(word for word in words if word)
+        return "--".join((self.algorithm, self.dataset, hashlib.sha256(text.encode()).hexdigest()[:10]))
 
     def origin(self) -> str:
         """Where the data comes from; what is not a name of D4RL's has its digest, so that results from other data are never mixed in."""

@@ -142,6 +142,16 @@ def _interval(wanted: int, updates: int) -> int:
     return wanted if wanted < updates else max(updates // EVALUATIONS, 1)
 
 
+def _refuse_namesakes(cells: list[Cell]) -> None:
+    """Variants that change nothing against each other would be one experiment with two names."""
+    found: dict[str, Cell] = {}
+    for cell in cells:
+        algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
+        first = found.setdefault(f"{cell.dataset} {algorithm}", cell)
+        if first is not cell:
+            raise ValueError(f"the variants '{first.variant}' and '{cell.variant}' are the same {cell.algorithm} on {cell.dataset}")
+
+
 def _beside(suite: Path, file: str) -> str:
     """A file that a suite names, from the suite's folder; or from here, or the name of an imported log."""
     found = suite.parent / file
@@ -172,7 +182,7 @@ def _checked(path: Path, name: str, written: dict[str, Any]) -> Suite:
             raise ValueError(f"two variants are called '{twice[0]}'")
         files = {dataset: _beside(path, file) for dataset, file in written.get("data", {}).items()}
         suite = Suite(name=name, **(written | lists | {"variants": variants, "data": files}))
-        suite.cells()  # which refuses unknown fields
+        _refuse_namesakes(suite.cells())  # which refuses unknown fields
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
     return suite
