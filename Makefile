@@ -16,7 +16,7 @@ test:  ## everything CI runs; what can be done side by side is
 	$(MAKE) --jobs 2 --no-print-directory lint tests
 
 tests: $(READY)
-	$(BIN)/pytest -n auto --dist loadfile
+	$(BIN)/pytest -n auto --dist loadfile --no-loadscope-reorder
 
 lint: $(READY)
 	$(BIN)/ruff check .

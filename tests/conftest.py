@@ -22,6 +22,15 @@ from gridcount.data.maze2d import make
 from gridcount.data.transitions import Transitions
 
 
+LONGEST = ("benchmark", "training", "soft_baselines", "algorithms", "counts", "resume", "implicit_baselines", "td3_baselines")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest begin first, so that no worker is left with one of them at the end."""
+    ranks = {f"test_{name}": rank for rank, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
+
+
 @pytest.fixture(scope="session")
 def maze_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small umaze log in D4RL's layout, made by the real generator."""
