@@ -21,7 +21,6 @@ from gridcount.cli import main
 from gridcount.data.maze2d import make
 from gridcount.data.transitions import Transitions
 
-
 LONGEST = ("benchmark", "training", "soft_baselines", "algorithms", "counts", "resume", "implicit_baselines", "td3_baselines")
 
 
