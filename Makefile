@@ -53,7 +53,7 @@ figures: $(READY)  ## render the docs' tables and curves from results/
 
 results: $(READY)  ## render docs/results.md from the measurements kept in results/
 	$(BIN)/gridcount report results/*.parquet --out build/results
-	cp build/results/figures/*.png docs/images/
+	cp build/results/figures/*-curves.png build/results/figures/*-aggregates.png docs/images/
 	$(BIN)/python docs/render.py
 
 theory: $(READY)  ## check the paper's theorems on problems whose truth is known, and render docs/theory.md

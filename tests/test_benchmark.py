@@ -240,7 +240,7 @@ def test_two_suites_share_a_folder_and_its_runs_but_not_their_rows(finished: tup
     other = tmp_path / "other.toml"
     other.write_text(finished[0].read_text() + '\n[[variants]]\nname = "as it was"\n')
     assert main(["benchmark", str(other), "--out", str(tmp_path / "out"), "--only", "sac"]) == 0
-    rows = read_results(tmp_path / "out" / "results")
+    rows = read_results(tmp_path / "out" / "results.parquet")
     assert len([row for row in rows if row["suite"] == "small"]) == 2 * 2 * 3
     assert len([row for row in rows if (row["suite"], row["variant"]) == ("other", "as it was")]) == 2 * 3
     assert len(list((tmp_path / "out" / "cells").iterdir())) == 2  # nothing ran again
