@@ -95,6 +95,32 @@ def baselines_table() -> str:
     return "\n".join(lines)
 
 
+def time_table() -> str:
+    """How long a core took to the log's own score and to the end, on the re-collected sets."""
+    lines = [
+        "| | transitions | the log's own episodes | reached after | first 3 evaluations above it end at | the last 3 | all of it |",
+        "|---" * 7 + "|",
+    ]
+    files = sorted((ROOT / "results").glob("*.parquet"))
+    rows = [row for row in read_results(*files) if row["suite"] == "recollected" and "score" in row]
+    for path in sorted((ROOT / "results" / "recollected").glob("*.json")):
+        log, dataset = json.loads(path.read_text()), path.stem
+        own = normalised_score(dataset.split("-")[0], log["returns"]["mean"])
+        facts = f"| {dataset} | {log['transitions']:,} | {own:.1f}"
+        for key in dict.fromkeys(row["key"] for row in rows if row["dataset"] == dataset):
+            run = sorted((row for row in rows if row["key"] == key), key=lambda row: int(row["updates"]))
+            last = np.convolve([row["score"] for row in run], np.ones(LAST) / LAST, "valid")
+            above = [row for row, mean in zip(run[LAST - 1 :], last, strict=False) if mean > own]
+            first = next((row for row in run if row["score"] > own), None)
+            told = [_after(first), _after(above[0] if above else None), f"{last[-1]:.1f}", _after(run[-1])]
+            lines.append(" | ".join([facts, *told]) + " |")
+    return "\n".join(lines) if len(lines) > 2 else "Not yet measured."
+
+
+def _after(row: dict[str, Any] | None) -> str:
+    return "never" if row is None else f"{row['updates']:,} updates, {row['seconds'] / 60:.0f} min"
+
+
 def _source(rows: list[dict[str, Any]], dataset: str) -> str:
     return ", ".join(sorted({row["source"] for row in rows if row["dataset"] == dataset})) or "not yet run"
 
@@ -271,6 +297,7 @@ if __name__ == "__main__":
     insert(ROOT / "docs" / "performance.md", "bench", bench_table())
     for marker, table in {"cost": bench_table, "baselines": baselines_table, "crosscheck": crosscheck_table}.items():
         insert(ROOT / "docs" / "algorithms.md", marker, table())
+    insert(ROOT / "docs" / "results.md", "recollected-time", time_table())
     for marker, text in report_tables().items():
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():
