@@ -51,9 +51,12 @@ figures: $(READY)  ## render the docs' tables and curves from results/
 	$(BIN)/gridcount plot results/umaze-gpc-sac results/umaze-sac --out docs/images/umaze-curves.png
 	$(BIN)/python docs/render.py
 
+# those that docs/results.md shows: a suite's curves, and for the paper's tables what holds over datasets
+FIGURES = $$(cd build/results/figures && ls | grep -E '^(paper|ablation|recollected).*-curves.png|^paper.*-aggregates.png')
+
 results: $(READY)  ## render docs/results.md from the measurements kept in results/
 	$(BIN)/gridcount report results/*.parquet --out build/results
-	cp build/results/figures/*-curves.png build/results/figures/*-aggregates.png docs/images/
+	for figure in $(FIGURES); do cp build/results/figures/$$figure docs/images/; done
 	$(BIN)/python docs/render.py
 
 theory: $(READY)  ## check the paper's theorems on problems whose truth is known, and render docs/theory.md

@@ -268,16 +268,15 @@ def report_tables() -> dict[str, str]:
     rows = read_results(*sorted((ROOT / "results").glob("*.parquet")))
     found = sections(rows, layouts({row["suite"] for row in rows}))
     made = {
-        f"{name}-{table.name}": to_markdown(table).strip() + _picture(name, table.name)
-        for name, section in zip(slugs(found), found, strict=True)
-        for table in all_tables(section)
+        f"{name}-{table.name}": (name, table) for name, section in zip(slugs(found), found, strict=True) for table in all_tables(section)
     }
     markers = re.findall(r"<!-- ([\w-]+): rendered by `make results`", (ROOT / "docs" / "results.md").read_text())
-    return {marker: made.get(marker, "Not yet measured.") for marker in markers}
+    texts = {marker: to_markdown(made[marker][1]).strip() + _picture(made[marker][0], made[marker][1].name) for marker in made}
+    return {marker: texts.get(marker, "Not yet measured.") for marker in markers}
 
 
 def _picture(suite: str, table: str) -> str:
-    """What `make results` drew for a table, where the docs have it."""
+    """The figure that belongs to a table, where the docs have it."""
     figure = {"scores": "curves", "ablation": "curves", "aggregates": "aggregates"}.get(table)
     path = f"images/{suite}-{figure}.png"
     return f"\n\n![{suite}: {figure}]({path})" if (ROOT / "docs" / path).exists() else ""
