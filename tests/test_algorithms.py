@@ -171,6 +171,27 @@ def test_priors_start_the_table_empty_with_the_log_or_with_the_log_alone(make_lo
     assert total == {"none": (0, 64), "dataset": (400, 464), "dataset-only": (400, 400)}
 
 
+@pytest.mark.parametrize("name", ["gpc-sac", "gpc-td3"])
+def test_normalised_networks_learn_the_same_whatever_the_log_s_units(name: str, make_log: MakeLog) -> None:
+    """Fails if observations reach the networks as they are in an update, at the next state or when acting."""
+    data = make_log(rows=256)
+    data.observation[:, 1] *= 10
+    data.next_observation[:, 1] *= 10
+    data.observation[:] += 3
+    data.next_observation[:] += 3
+    milli = replace(data, observation=data.observation * 1000 - 700, next_observation=data.next_observation * 1000 - 700)
+
+    def actions(log: Transitions, normalise: bool) -> Any:
+        algorithm = replace(small(name), normalise=normalise, policy_rate=3e-3, critic_rate=3e-3)
+        prepared, state, _ = start(algorithm, log)
+        block = jax.jit(make_block(prepared.algorithm, 100))
+        state, _ = block(state, jax.tree.map(jnp.asarray, prepared.rows), jax.random.key(0), jnp.asarray(0, jnp.int32))
+        return np.asarray(prepared.algorithm.act(state, jnp.asarray(log.observation)))
+
+    assert np.allclose(actions(data, True), actions(milli, True), atol=0.02)
+    assert np.abs(actions(data, False) - actions(milli, False)).max() > 0.2
+
+
 def test_sac_bootstraps_the_smaller_critic_less_the_entropy_s_price_and_stops_at_terminals(make_log: MakeLog) -> None:
     """Fails if a critic, the entropy or the terminals are left out of the target, or the policy's loss climbs one critic alone."""
     prepared, state, _ = start(SAC(**SMALL, critic_rate=1e-30), make_log())

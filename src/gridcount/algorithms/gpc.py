@@ -19,7 +19,7 @@ from gridcount.counts.grid import Grid, StateCells, StateResolution
 from gridcount.counts.tables import Table, empty_table, visit_rows
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, count_penalty_loss, count_uncertainty
-from gridcount.networks import Critics
+from gridcount.networks import Critics, Normaliser
 
 EPOCH = 1000  # updates per epoch, T's unit
 
@@ -41,6 +41,7 @@ class CountFields:
     margin: float = 3.0  # cells keep their identity this many times the data's width (m in Eq. 2)
     state_bins: int | None = None  # partitions per state dimension; None: as bins
     state_resolution: StateResolution = "exact"  # "published" merges states as 32-bit codes did
+    normalise: bool = False  # networks see observations normalised by the log's mean and standard deviation; not in the paper
     table_megabytes: int = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
 
 
@@ -56,11 +57,20 @@ Learner = TypeVar("Learner", bound=Updated)
 
 
 class GPCState(NamedTuple, Generic[Learner]):
-    """The host's state, the action grid and the visit table."""
+    """The host's state, the action grid, the visit table, and how the networks see observations (None: as they are)."""
 
     learner: Learner
     grid: Grid
     table: Table
+    normaliser: Normaliser | None
+
+    def seen(self, observation: Array) -> Array:
+        """Observations as the networks see them."""
+        return observation if self.normaliser is None else self.normaliser(observation)
+
+    def seen_batch(self, batch: Batch) -> Batch:
+        """A batch as the networks see it; cells are those of the log's own units."""
+        return batch._replace(observation=self.seen(batch.observation), next_observation=self.seen(batch.next_observation))
 
 
 class Actions(Protocol):
@@ -97,13 +107,13 @@ def prepare_counts(config: Any, data: Transitions) -> Prepared:
 
 
 def init_counts(config: CountFields, learner: Learner, rows: Batch) -> GPCState[Learner]:
-    """The host's state with the grid over the log's actions and the table with its prior."""
+    """The host's state with the grid over the log's actions, the table with its prior and the log's mean and deviation."""
     grid = Grid.fit(np.asarray(rows.action), int(number(config.bins)), config.margin, limit=1.0)
     state_cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
     table = empty_table(state_cells, grid.sizes, config.table_megabytes)
     if config.prior != "none":
         table = visit_rows(table, grid, rows.state_cell, np.asarray(rows.action))
-    return GPCState(learner, grid, table)
+    return GPCState(learner, grid, table, Normaliser.fit(rows.observation) if config.normalise else None)
 
 
 def count(config: CountFields, state: GPCState[Any], batch: Batch, drawn: Actions) -> tuple[Table, Uncertainty]:

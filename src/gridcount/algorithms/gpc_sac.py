@@ -37,6 +37,7 @@ class GPCSAC(CountFields, SoftFields):
 
     def update(self, state: GPCState[SACState], batch: Batch, key: Array) -> tuple[GPCState[SACState], Metrics]:
         """One pass of Algorithm 1's inner loop."""
+        batch = state.seen_batch(batch)
         draw = draw_actions(state.learner.policy, batch, key)
         learner, temperature = step_temperature(self, state.learner, draw.log_prob)
         target = bellman_target(self, learner, batch, draw, temperature)  # Eq. 4
@@ -44,8 +45,8 @@ class GPCSAC(CountFields, SoftFields):
         learner, metrics = step_critics(self, learner, counted_loss(self, batch, target, draw, uncertainty))  # Eq. 9
         learner, policy_metrics = step_policy(self, learner, batch, key, temperature)  # Eq. 10
         metrics |= policy_metrics | uncertainty.metrics()
-        return GPCState(finish(self, learner), state.grid, table), metrics
+        return state._replace(learner=finish(self, learner), table=table), metrics
 
     def act(self, state: GPCState[SACState], observation: Array) -> Array:
         """The mode of the policy."""
-        return state.learner.acting_policy.mode(observation)
+        return state.learner.acting_policy.mode(state.seen(observation))

@@ -37,7 +37,7 @@ class GPCTD3(CountFields, TD3Fields):
 
     def update(self, state: GPCState[TD3State], batch: Batch, key: Array) -> tuple[GPCState[TD3State], Metrics]:
         """One step of TD3 with the penalty in its critics' loss."""
-        learner = state.learner
+        learner, batch = state.learner, state.seen_batch(batch)
         action_key, next_key = jax.random.split(key)
         drawn = Draw(
             smoothed(self, learner.policy(batch.observation), action_key),
@@ -47,8 +47,8 @@ class GPCTD3(CountFields, TD3Fields):
         table, uncertainty = count(self, state, batch, drawn)
         learner, metrics = step_critics(self, learner, counted_loss(self, batch, target, drawn, uncertainty))
         learner, policy_metrics = step_policy(self, learner, ascend(first(learner.critics), batch))
-        return GPCState(learner, state.grid, table), metrics | policy_metrics | uncertainty.metrics()
+        return state._replace(learner=learner, table=table), metrics | policy_metrics | uncertainty.metrics()
 
     def act(self, state: GPCState[TD3State], observation: Array) -> Array:
         """The policy."""
-        return state.learner.policy(observation)
+        return state.learner.policy(state.seen(observation))

@@ -24,7 +24,10 @@ FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("sac-n", "other"): {"n_critics": 10},
     ("edac", "other"): {"n_critics": 10},
     ("gpc-sac", "maze2d"): {"state_bins": 15, "pessimism": 0.4, "ood_next_weight": 0.0},  # docs/gpc-sac.md says why
-    ("gpc-sac", "other"): {"state_resolution": "published", "ood_next_weight": 0.0},
+    ("gpc-sac", "other"): {
+        **{"hidden": (128, 128), "layer_norm": True, "normalise": True, "average_step": 0.001, "target_step": 0.01},
+        **{"state_resolution": "published", "ood_next_weight": 0.0},
+    },
     ("gpc-td3", "maze2d"): {"state_bins": 15, "pessimism": 0.4, "ood_next_weight": 0.0},
     ("gpc-td3", "other"): {"state_resolution": "published", "ood_next_weight": 0.0},
     ("td3-cvae", "maze2d"): {"cvae_hidden": (128, 128), "cvae_updates": 20_000},

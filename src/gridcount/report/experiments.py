@@ -187,13 +187,16 @@ class Section:
 
 
 def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
-    """Rows by suite and experiment. Two experiments that a table would call the same get what tells them apart in their names."""
+    """Rows by suite and experiment, tables beside a paper's first and ablations last but for plain runs.
+
+    Two experiments that a table would call the same get what tells them apart in their names.
+    """
     suites: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         suites[row["suite"]][row["key"]].append(row)
     found = []
-    for name in sorted(suites, key=lambda name: (name == RUNS, name)):
-        layout = layouts.get(name) or Layout(name, "Runs" if name == RUNS else name)
+    laid_out = [(name, layouts.get(name) or Layout(name, "Runs" if name == RUNS else name)) for name in suites]
+    for name, layout in sorted(laid_out, key=lambda each: (each[0] == RUNS, each[1].kind == "ablation", not each[1].published, each[0])):
         experiments = _told_apart([Experiment(key, tuple(own)) for key, own in suites[name].items()])
 
         def place(each: Experiment, layout: Layout = layout) -> tuple[object, ...]:
