@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -14,10 +15,11 @@ from pathlib import Path
 from typing import Any
 
 import h5py
+import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from gridcount.algorithms import ALGORITHMS
+from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.benchmark.calibrate import estimate
 from gridcount.benchmark.cells import Cell, Progress
 from gridcount.benchmark.local import missing
@@ -27,6 +29,7 @@ from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
 from gridcount.benchmark_commands import with_address
 from gridcount.cli import main
 from gridcount.data.paper import PAPER
+from gridcount.training.run import settings
 
 SUITE = """
 title = "two algorithms in a maze"
@@ -72,7 +75,7 @@ def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() 
     for suite in suites.values():
         assert suite.cells()
         assert set(suite.published) <= set(suite.algorithms)
-        assert {dataset for table in suite.published.values() for dataset in table} <= set(suite.datasets)
+        assert {dataset for table in suite.published.values() for dataset in table} <= {*suite.datasets, "average"}
 
 
 def test_a_store_row_says_what_it_is_and_where_it_came_from(finished: tuple[Path, Path], maze_file: Path) -> None:
@@ -132,9 +135,65 @@ def test_results_of_several_machines_merge_and_contradictions_are_refused(finish
     write_rows(tmp_path / "c.parquet", [rows[0] | {"score": 1234.5}])
     with pytest.raises(ValueError, match=r"c\.parquet.*disagree about"):
         read_results(tmp_path)
+    write_rows(tmp_path / "c.parquet", [rows[0] | {"critic_loss": 1234.5}])  # what is not scored can disagree too
+    with pytest.raises(ValueError, match=r"c\.parquet.*disagree about"):
+        read_results(tmp_path)
     (tmp_path / "d.parquet").write_bytes(b"not parquet")
     with pytest.raises(ValueError, match=r"d\.parquet: not a Parquet file"):
         read_results(tmp_path / "d.parquet")
+
+
+def test_a_run_is_taken_whole_from_the_place_that_has_more_of_it(finished: tuple[Path, Path], tmp_path: Path) -> None:
+    rows = read_results(finished[1] / "results.parquet")
+    half = [row | {"seconds": row["seconds"] + 1000, "machine": "another"} for row in rows if row["updates"] < 300]
+    write_rows(tmp_path / "half.parquet", half)
+    for places in ((tmp_path, finished[1]), (finished[1], tmp_path)):
+        assert read_results(*places) == rows
+
+
+def test_two_processes_that_write_the_same_file_leave_it_whole(finished: tuple[Path, Path], tmp_path: Path) -> None:
+    program = (
+        "import sys; from pathlib import Path; from gridcount.benchmark.store import read_results, write_rows\n"
+        "rows = read_results(Path(sys.argv[1]))\n"
+        "for _ in range(100): write_rows(Path(sys.argv[2]), rows); assert read_results(Path(sys.argv[2])) == rows"
+    )
+    words = [sys.executable, "-c", program, str(finished[1] / "results.parquet"), str(tmp_path / "same.parquet")]
+    both = [subprocess.Popen(words) for _ in range(2)]
+    assert [process.wait() for process in both] == [0, 0]
+    assert [path.name for path in tmp_path.iterdir()] == ["same.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"seed": "0"}, "its column 'seed' holds '0'"),
+        ({"suite": None}, "its column 'suite' holds None"),
+        ({"config": "{"}, "which is not JSON"),
+        ({"config": "[1]"}, "not a table of settings"),
+    ],
+)
+def test_a_file_that_only_looks_like_results_is_named(
+    change: dict[str, Any], message: str, finished: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = read_results(finished[1] / "results.parquet")
+    write_rows(tmp_path / "odd.parquet", [row | change for row in rows])
+    assert main(["report", str(tmp_path / "odd.parquet")]) == 2
+    error = capsys.readouterr().err
+    assert "odd.parquet" in error
+    assert message in error
+
+
+def test_results_without_rows_or_finite_scores_are_refused_before_anything_is_written(
+    finished: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_rows(tmp_path / "none.parquet", [])
+    assert main(["report", str(tmp_path / "none.parquet")]) == 2
+    assert "no rows in it" in capsys.readouterr().err
+    rows = read_results(finished[1] / "results.parquet")
+    write_rows(tmp_path / "nan.parquet", [rows[0] | {"score": float("nan")}, *rows[1:]])
+    assert main(["report", str(tmp_path / "nan.parquet")]) == 2
+    assert "not a finite number" in capsys.readouterr().err
+    assert not (tmp_path / "report").exists()
 
 
 def test_a_cell_that_fails_is_named_and_the_others_finish(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -155,6 +214,20 @@ def test_a_cell_that_fails_is_named_and_the_others_finish(suite: Path, tmp_path:
         ("algorithm_fields = { sca = { hidden = [8] } }", "sac"),
         ("algorithm_fields = { sac = { hiden = [8] } }", "hidden"),
         ("fields = ", "not a TOML file"),
+        ("fields = { hiden = [8] }", "hidden"),
+        ("fields = [1]", "'fields' is [1]; it must be a table"),
+        ('seeds = "3"', "'seeds' is '3'; it must be a whole number"),
+        ("updates = 1e5", "it must be a whole number"),
+        ('scored = "no"', "it must be true or false"),
+        ('datasets = "maze2d-umaze-v1"', "it must be a list"),
+        ('datasets = ["maze2d-umaze-v1", "maze2d-umaze-v1"]', "stands twice"),
+        ('data = { maze2d-umaze = "a.hdf5" }', "maze2d-umaze-v1"),
+        ("environments = { maze2d-umaze-v1 = 3 }", "it must be text"),
+        ("published = { sac = { maze2d-umaze = [1.0] } }", "maze2d-umaze-v1"),
+        ("published = { sac = { maze2d-umaze-v1 = 1.0 } }", "[MEAN, SPREAD]"),
+        ("published = { sac = 1.0 }", "[MEAN, SPREAD]"),
+        ('variants = [{ name = "a", feilds = {} }]', "fields"),
+        ("variants = [1]", "a variant is 1"),
         ('kind = "scatter"', "ablation"),
         ('variants = [{ name = "a" }, { name = "a" }]', "two variants are called 'a'"),
         ('variants = [{ name = "a" }, { name = "b", fields = { discount = 0.99 } }]', "the variants 'a' and 'b' are the same sac"),
@@ -186,6 +259,8 @@ def test_what_falls_over_a_run_falls_over_the_run_that_is_asked_for() -> None:
     suite = Suite("s", "t", ("maze2d-umaze-v1",), ("iql",), preset="fast", updates=200_000)
     assert suite.cells()[0].changes["schedule_updates"] == 200_000
     assert narrow(suite, scale=0.1)[0].changes["schedule_updates"] == 20_000
+    short = narrow(replace(suite, updates=2000), scale=0.3)[0]
+    assert short.updates == short.changes["schedule_updates"] == 1000
     assert replace(suite, fields={"schedule_updates": 7}).cells()[0].changes["schedule_updates"] == 7
 
 
@@ -193,6 +268,34 @@ def test_a_run_is_as_long_as_asked_for_and_is_evaluated_on_the_way() -> None:
     suite = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), updates=2000)
     assert (suite.cells()[0].updates, suite.cells()[0].evaluate_every) == (2000, 400)
     assert [(cell.updates, cell.evaluate_every) for cell in replace(suite, updates=7000).cells()] == [(7000, 5000)]
+    assert replace(suite, evaluate_every=2000).cells()[0].evaluate_every == 2000  # once, at the end
+
+
+@pytest.mark.parametrize("words", [["--ray", "auto", "--workers", "2"], ["--cell-cores", "2"], ["--cell-accelerators", "1"]])
+def test_a_flag_that_would_do_nothing_is_refused(words: list[str], suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["benchmark", str(suite), *words]) == 2
+    assert "--workers" in capsys.readouterr().err
+
+
+def test_a_suite_in_yaml_is_told_what_a_suite_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["benchmark", str(tmp_path / "mine.yaml")]) == 2
+    assert "TOML" in capsys.readouterr().err
+
+
+def test_the_suites_in_the_docs_can_be_run(tmp_path: Path) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", (Path(__file__).parent.parent / "docs" / "benchmark.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        (tmp_path / "mine.toml").write_text(block)
+        assert read_suite(str(tmp_path / "mine.toml")).cells()
+
+
+def test_a_field_that_came_later_leaves_older_results_what_they_are() -> None:
+    cell = Suite("s", "t", ("maze2d-umaze-v1",), ("gpc-sac",), preset="fast").cells()[0]
+    assert "normalise" not in settings(make_algorithm("gpc-sac", "maze2d-umaze-v1", "fast"))
+    assert settings(make_algorithm("gpc-sac", "hopper-medium-v2", "fast"))["normalise"] is True
+    assert replace(cell, changes={"normalise": False}).key() == cell.key()
+    assert replace(cell, changes={"normalise": True}).key() != cell.key()
 
 
 @pytest.mark.parametrize("flag", ["--updates", "--seeds", "--evaluate-every", "--episodes"])
@@ -237,13 +340,14 @@ def test_an_estimate_is_not_shorter_than_the_longest_cell() -> None:
 
 def test_two_suites_share_a_folder_and_its_runs_but_not_their_rows(finished: tuple[Path, Path], tmp_path: Path) -> None:
     shutil.copytree(finished[1], tmp_path / "out")
+    shutil.rmtree(tmp_path / "out" / "cells")  # as where they ran on a cluster
     other = tmp_path / "other.toml"
     other.write_text(finished[0].read_text() + '\n[[variants]]\nname = "as it was"\n')
     assert main(["benchmark", str(other), "--out", str(tmp_path / "out"), "--only", "sac"]) == 0
     rows = read_results(tmp_path / "out" / "results.parquet")
     assert len([row for row in rows if row["suite"] == "small"]) == 2 * 2 * 3
     assert len([row for row in rows if (row["suite"], row["variant"]) == ("other", "as it was")]) == 2 * 3
-    assert len(list((tmp_path / "out" / "cells").iterdir())) == 2  # nothing ran again
+    assert not (tmp_path / "out" / "cells").exists()  # nothing ran again
 
 
 def test_seeds_that_run_apart_are_told_apart() -> None:
@@ -330,6 +434,8 @@ def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(f
     finally:
         ray.shutdown()
         cluster.shutdown()  # type: ignore[no-untyped-call]
+    kept = [pq.read_table(path).num_rows for path in (tmp_path / "results").glob("*.parquet")]
+    assert kept == [2 * 3, 2 * 3]  # two seeds, three evaluations: nothing lost, nothing doubled
     assert figures(read_results(tmp_path / "results.parquet")) == figures(read_results(finished[1] / "results.parquet"))
 
 

@@ -120,6 +120,24 @@ def test_the_papers_cost_stands_beside_ours() -> None:
     assert table.rows[0][2].text == "42.1"
 
 
+def test_one_setting_of_each_of_two_algorithms_is_a_table_and_two_of_one_are_an_ablation() -> None:
+    names = ("sac", "gpc-sac")
+    one = [row for name in names for row in make_rows("s", name, "maze2d-umaze-v1", "wide")]
+    assert "scores" in {table.name for table in all_tables(section_of(one))}
+    two = one + make_rows("s", "sac", "maze2d-umaze-v1", "narrow", config={"hidden": [8]})
+    assert {"scores", "ablation"} & {table.name for table in all_tables(section_of(two))} == {"ablation"}
+
+
+def test_tables_beside_a_paper_come_first_and_ablations_after_the_others() -> None:
+    rows = [row for name in ("a", "b", "c", "runs") for row in make_rows(name, "sac", "maze2d-umaze-v1")]
+    layouts = {
+        "a": Layout("a", "an ablation", kind="ablation"),
+        "b": Layout("b", "scores"),
+        "c": Layout("c", "a paper's", published={"sac": {"maze2d-umaze-v1": [1.0]}}),
+    }
+    assert [section.layout.name for section in sections(rows, layouts)] == ["c", "b", "a", "runs"]
+
+
 def test_markup_in_names_is_escaped_in_every_format() -> None:
     rows = make_rows(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
     section = section_of(rows, published={HOSTILE: {HOSTILE: [1.0]}})

@@ -95,11 +95,14 @@ def test_tables_match_the_results_file(opened: Page, results_file: Path) -> None
     heads = [cell.inner_text() for cell in opened.locator("#paper-maze2d-scores-table thead th").all()]
     lines = opened.locator("#paper-maze2d-scores-table tbody tr").all()
     assert len(lines) == 4
+    compared = 0
     for line in lines[:-1]:
         dataset = line.locator("th").inner_text()
         for algorithm, cell in zip(heads[1:], line.locator("td").all(), strict=True):
             if (seeds := expected.get(("paper/maze2d", algorithm, "", dataset))) is not None:
                 assert cell.inner_text().split("\n")[0] == f"{np.mean(seeds):.1f} ± {np.std(seeds):.1f}"
+                compared += 1
+    assert compared == len([name for name in expected if name[0] == "paper/maze2d"]) == 12
     umaze = (
         opened.locator("#paper-maze2d-scores-table tbody tr", has_text="umaze").locator("td").nth(heads.index("gpc-sac") - 1).inner_text()
     )

@@ -8,9 +8,10 @@ from rich.console import Console
 from rich.table import Table
 
 from gridcount.benchmark.cells import Cell
-from gridcount.benchmark.local import default_workers, missing, run_local
+from gridcount.benchmark.local import adopt, default_workers, missing, run_local
 from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
+from gridcount.data.cache import alone
 from gridcount.data.catalogue import unknown
 from gridcount.terminal import make_console, refuse_unknown_flags
 from gridcount.training.compiled import keep_compiled
@@ -29,7 +30,7 @@ class Benchmark:
     updates: int | None = None  # updates per run; by default the suite's
     scale: float = 1.0  # share of the updates, for a quicker look
     preset: str | None = None  # "fast" or "paper"; by default the suite's
-    evaluate_every: int | None = None  # updates between evaluations; by default the suite's
+    evaluate_every: int | None = None  # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
     episodes: int | None = None  # episodes per evaluation and seed; by default the suite's
     data: tuple[str, ...] = ()  # files to read datasets from, as in hopper-medium-v2=recollected.hdf5
     workers: int | None = None  # cells at once; by default one per core
@@ -46,10 +47,13 @@ def benchmark(words: list[str]) -> int:
     console = make_console()
     if not options.suite:
         return _list_suites(console)
+    _refuse_idle_flags(options)
     keep_compiled()
     suite = _narrowed(read_suite(options.suite), options)
     out = options.out or Path("runs") / suite.name
     cells = narrow(suite, options.only, options.scale)
+    if not options.dry_run:
+        adopt(cells, out)
     left = missing(cells, out)
     size = f"preset {suite.preset}" + (" (--preset paper for the papers' own networks and epochs)" if suite.preset == "fast" else "")
     console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; {size}; everything goes to {out}", soft_wrap=True)
@@ -64,10 +68,19 @@ def benchmark(words: list[str]) -> int:
     for label, problem in problems.items():
         console.print(f"failed: {label}: {problem}", soft_wrap=True)
     if any((out / "results").glob("*.parquet")):
-        path = write_rows(out / "results.parquet", read_results(out / "results"))  # of all suites that share the folder
+        with alone(out / "results.parquet"):  # suites that share the folder may end at the same time
+            path = write_rows(out / "results.parquet", read_results(out / "results"))  # of all of them
         console.print(_headline(suite, cells, out))
         console.print(f"results: {path}", soft_wrap=True)
     return 1 if problems else 0
+
+
+def _refuse_idle_flags(options: Benchmark) -> None:
+    """Refuse flags that would do nothing where the cells run."""
+    if options.ray and options.workers is not None:
+        raise ValueError("--workers is for this machine; on a cluster --cell-cores says what a cell asks for")
+    if not options.ray and (options.cell_cores, options.cell_accelerators) != (1, 0):
+        raise ValueError("--cell-cores and --cell-accelerators are for a cluster (--ray); here --workers says how many cells run at once")
 
 
 def with_address(words: list[str]) -> list[str]:

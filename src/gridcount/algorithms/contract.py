@@ -1,6 +1,7 @@
 """What every algorithm is: its hyper-parameters, one look at the data, and three pure functions."""
 
 from collections.abc import Callable
+from dataclasses import field
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jax import Array
@@ -14,6 +15,14 @@ Report = Callable[[str, int, int], None]  # told what is being learnt first, how
 
 def silent(what: str, done: int, updates: int) -> None:
     """A report nobody reads."""
+
+
+def later(default: Any) -> Any:
+    """A field added to an algorithm that has results: at its default nothing changes, and a run's record leaves it out.
+
+    So what was run before the field existed is still the same experiment, and is neither run again nor refused.
+    """
+    return field(default=default, metadata={"later": True})
 
 
 class Prepared(NamedTuple):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared
+from gridcount.algorithms.contract import Metrics, Prepared, later
 from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
 from gridcount.counts.grid import Grid, StateCells, StateResolution
 from gridcount.counts.tables import Table, empty_table, visit_rows
@@ -41,7 +41,7 @@ class CountFields:
     margin: float = 3.0  # cells keep their identity this many times the data's width (m in Eq. 2)
     state_bins: int | None = None  # partitions per state dimension; None: as bins
     state_resolution: StateResolution = "exact"  # "published" merges states as 32-bit codes did
-    normalise: bool = False  # networks see observations normalised by the log's mean and standard deviation; not in the paper
+    normalise: bool = later(False)  # networks see observations normalised by the log's mean and standard deviation; not in the paper
     table_megabytes: int = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
 
 

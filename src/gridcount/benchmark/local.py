@@ -17,8 +17,9 @@ from rich.console import Console
 
 from gridcount.benchmark.cells import Cell, Progress
 from gridcount.benchmark.overview import Overview
-from gridcount.benchmark.store import finished_seeds, read_results
+from gridcount.benchmark.store import finished_seeds, read_results, write_rows
 from gridcount.training.checkpoints import numbered
+from gridcount.training.logs import Row
 from gridcount.training.loop import available_cores
 
 POLL = 0.5  # seconds between looks at the workers
@@ -36,7 +37,7 @@ class Job:
 
 def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
     """What is left to run: cells without their finished seeds, and sets of seeds that were begun kept together."""
-    stored = read_results(out / "results") if any((out / "results").glob("*.parquet")) else []
+    stored = _stored(out)
     left = []
     for cell in cells:
         key = cell.key()
@@ -49,6 +50,25 @@ def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
         if wanted:
             left.append(replace(cell, seeds=tuple(sorted(wanted))))
     return left
+
+
+def adopt(cells: Sequence[Cell], out: Path) -> None:
+    """Take over what another suite in the same folder has already run: the same experiments under this suite's name."""
+    stored = _stored(out)
+    for cell in cells:
+        key = cell.key()
+        own = finished_seeds(stored, cell.suite, key)
+        for suite in sorted({row["suite"] for row in stored if row["key"] == key} - {cell.suite}):
+            seeds = (finished_seeds(stored, suite, key) & set(cell.seeds)) - own
+            if seeds:
+                named = {"suite": cell.suite, "variant": cell.variant, "preset": cell.preset}
+                rows = [row | named for row in stored if (row["suite"], row["key"]) == (suite, key) and row["seed"] in seeds]
+                write_rows(replace(cell, seeds=tuple(sorted(seeds))).results(out / "results"), rows)
+                own |= seeds
+
+
+def _stored(out: Path) -> list[Row]:
+    return read_results(out / "results") if any((out / "results").glob("*.parquet")) else []
 
 
 def run_local(cells: Sequence[Cell], out: Path, console: Console, workers: int | None = None) -> dict[str, str]:

@@ -92,6 +92,8 @@ def _collect(reference: Any, cell: Cell, out: Path) -> str:
     """Store what a task sends back; what went wrong, if anything."""
     try:
         rows, problem = ray.get(reference)
+    except ray.exceptions.RayTaskError as error:  # the task itself went wrong: nothing that another try would mend
+        return f"{type(error.cause).__name__}: {error.cause}"
     except ray.exceptions.RayError as error:
         return f"lost after {RETRIES} retries ({str(error).splitlines()[0]})"
     if rows:

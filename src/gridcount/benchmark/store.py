@@ -1,6 +1,8 @@
 """The results store: Parquet, a row per evaluation of a seed, a file per cell, merged by reading several places at once."""
 
 import json
+import os
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,10 @@ try:
 except ImportError as error:
     raise ImportError(f"results are kept as Parquet ({error}). Install it with: pip install 'gridcount[benchmark]'") from error
 
-IDENTITY = ("suite", "key", "seed", "updates")  # what makes a row the one it is
+RUN = ("suite", "key", "seed")  # whose rows belong together
+WORDS = ("suite", "key", "algorithm", "dataset", "config", "fingerprint")  # what every row has
+WHOLE = ("seed", "updates", "planned_updates")
+FREE = {"seconds", "seeds_together", "started"}  # may differ between two records of the same run
 SUFFIX = ".parquet"
 
 
@@ -22,26 +27,28 @@ def write_rows(path: Path, rows: list[Row]) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     names = list(dict.fromkeys(name for row in rows for name in row))  # algorithms differ in their metrics: what one lacks is null
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
-    partial = path.with_suffix(".partial")
+    partial = path.with_suffix(f".{os.getpid()}.partial")  # nobody else's, should two processes write the same rows
     pq.write_table(table, partial, compression="zstd")
     partial.replace(path)
     return path
 
 
 def read_results(*places: Path) -> list[Row]:
-    """All rows of files and folders, each once, in the order of suite, experiment, seed and update.
+    """All rows of files and folders, in the order of suite, experiment, seed and update.
 
-    The same row from two places is one; two different rows with the same identity are refused.
+    A seed's run that lies in two places is taken whole from the one that has more of it; runs that contradict each other are refused.
     """
-    found: dict[tuple[Any, ...], tuple[Row, Path]] = {}
+    found: dict[tuple[Any, ...], tuple[list[Row], Path]] = {}
     for path in [file for place in places for file in _files(place)]:
+        runs: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
         for row in _read(path):
-            identity = tuple(row[name] for name in IDENTITY)
-            if identity in found and _figures(found[identity][0]) != _figures(row):
-                where = f"{row['algorithm']} on {row['dataset']}, seed {row['seed']}, update {row['updates']:,}"
-                raise ValueError(f"{path} and {found[identity][1]} disagree about {where}: they come from different code or machines")
-            found[identity] = (row, path)
-    return [found[identity][0] for identity in sorted(found)]
+            runs[tuple(row[name] for name in RUN)].append(row)
+        for identity, rows in runs.items():
+            known, where = found.get(identity, ([], path))
+            _refuse_contradiction(known, where, rows, path)
+            if len(rows) > len(known):
+                found[identity] = (rows, path)
+    return [row for identity in sorted(found) for row in sorted(found[identity][0], key=lambda row: int(row["updates"]))]
 
 
 def finished_seeds(rows: Iterable[Row], suite: str, key: str) -> set[int]:
@@ -49,8 +56,18 @@ def finished_seeds(rows: Iterable[Row], suite: str, key: str) -> set[int]:
     return {row["seed"] for row in rows if row["suite"] == suite and row["key"] == key and row["updates"] == row["planned_updates"]}
 
 
+def _refuse_contradiction(known: list[Row], where: Path, rows: list[Row], path: Path) -> None:
+    before = {row["updates"]: _figures(row) for row in known}
+    for row in rows:
+        if row["updates"] in before and before[row["updates"]] != _figures(row):
+            what = f"{row['algorithm']} on {row['dataset']}, seed {row['seed']}, update {row['updates']:,}"
+            raise ValueError(f"{path} and {where} disagree about {what}: they come from different code or machines. Leave one of them out")
+
+
 def _figures(row: Row) -> str:
-    return json.dumps([row.get("score"), row.get("return"), row["config"], row["fingerprint"]])
+    """What two records of the same evaluation agree in: every number but times, the setting and the data."""
+    numbers = {name: value for name, value in row.items() if isinstance(value, int | float) and name not in FREE}
+    return json.dumps([sorted(numbers.items()), row["config"], row["fingerprint"]])
 
 
 def _files(place: Path) -> list[Path]:
@@ -68,8 +85,23 @@ def _read(path: Path) -> list[Row]:
         rows: list[Row] = pq.read_table(path).to_pylist()
     except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{path}: not a Parquet file, or damaged ({error})") from error
-    if rows and (
-        missing := [name for name in (*IDENTITY, "algorithm", "dataset", "planned_updates", "config", "fingerprint") if name not in rows[0]]
-    ):
-        raise ValueError(f"{path}: not a file of results; it has no column '{missing[0]}'")
+    if not rows:
+        raise ValueError(f"{path}: no rows in it; delete it, or leave it out")
+    for name in (*WORDS, *WHOLE):
+        if name not in rows[0]:
+            raise ValueError(f"{path}: not a file of results; it has no column '{name}'")
+        kind = str if name in WORDS else int
+        if bad := [row[name] for row in rows if not isinstance(row[name], kind)]:
+            raise ValueError(f"{path}: not a file of results; its column '{name}' holds {bad[0]!r}")
+    for config in {row["config"] for row in rows}:
+        _refuse_no_object(path, config)
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def _refuse_no_object(path: Path, config: str) -> None:
+    try:
+        found = json.loads(config)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}: its column 'config' holds {config!r}, which is not JSON ({error})") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path}: its column 'config' holds {config!r}, which is not a table of settings")

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
@@ -103,6 +103,8 @@ def read_suite(name: str) -> Suite:
         title = path.stem
     elif name in suite_names():
         path, title = FOLDER / f"{name}.toml", name
+    elif path.suffix in (".yaml", ".yml"):
+        raise ValueError(f"{path}: a suite is a TOML file, which Python itself can read; docs/benchmark.md has one to begin with")
     else:
         raise unknown("suite", name, (*suite_names(), "FILE.toml"))
     try:
@@ -133,13 +135,13 @@ def _scaled(cell: Cell, scale: float) -> Cell:
     if scale == 1:
         return cell
     updates = max(round(cell.updates * scale / EPOCH), 1) * EPOCH
-    schedule = {name: round(value * scale) for name, value in cell.changes.items() if name == SCHEDULE}
+    schedule = {name: round(value * updates / cell.updates) for name, value in cell.changes.items() if name == SCHEDULE}
     return replace(cell, updates=updates, evaluate_every=_interval(cell.evaluate_every, updates), changes=cell.changes | schedule)
 
 
 def _interval(wanted: int, updates: int) -> int:
     """Updates between evaluations: as wanted, or less in a run that would end before the first."""
-    return wanted if wanted < updates else max(updates // EVALUATIONS, 1)
+    return wanted if wanted <= updates else max(updates // EVALUATIONS, 1)
 
 
 def _refuse_namesakes(cells: list[Cell]) -> None:
@@ -158,31 +160,83 @@ def _beside(suite: Path, file: str) -> str:
     return str(found) if found.is_file() else file
 
 
+KINDS: dict[str, tuple[type, str]] = {
+    **dict.fromkeys(("title", "kind", "preset"), (str, "text")),
+    **dict.fromkeys(("seeds", "updates", "evaluate_every", "episodes"), (int, "a whole number")),
+    **dict.fromkeys(("datasets", "algorithms", "variants"), (list, "a list")),
+    **dict.fromkeys(("fields", "algorithm_fields", "published", "data", "environments"), (dict, "a table")),
+    "scored": (bool, "true or false"),
+}
+AVERAGE = "average"  # what a paper prints over all datasets alone
+
+
 def _checked(path: Path, name: str, written: dict[str, Any]) -> Suite:
     """A suite from what its file says, or an error that names the file and the word."""
-    known = tuple(field.name for field in fields(Suite) if field.name != "name")
-    for word in written:
-        if word not in known:
-            raise ValueError(f"{path}: {unknown('entry', word, known)}")
-    for needed in ("title", "datasets", "algorithms"):
-        if not written.get(needed):
-            raise ValueError(f"{path}: '{needed}' is missing")
-    for algorithm in (*written["algorithms"], *written.get("algorithm_fields", {})):
-        if algorithm not in ALGORITHMS:
-            raise ValueError(f"{path}: {unknown('algorithm', algorithm, tuple(ALGORITHMS))}")
-    for dataset in written["datasets"]:
-        if dataset not in NAMES and dataset not in written.get("data", {}):
-            raise ValueError(f"{path}: {unknown('dataset', dataset, NAMES)}\nFor a file of your own add: [data] {dataset} = 'FILE'")
-    if written.get("kind", "scores") not in ("scores", "ablation", "cost"):
-        raise ValueError(f"{path}: {unknown('kind', written['kind'], ('scores', 'ablation', 'cost'))}")
-    lists = {word: tuple(value) for word, value in written.items() if isinstance(value, list)}
     try:
-        variants = tuple(Variant(**variant) for variant in written.get("variants", [{}]))
+        _refuse_misfits(written)
+        variants = tuple(_variant(entry) for entry in written.get("variants", [{}]))
         if twice := [name for name, times in Counter(variant.name for variant in variants).items() if times > 1]:
             raise ValueError(f"two variants are called '{twice[0]}'")
+        lists = {word: tuple(value) for word, value in written.items() if isinstance(value, list)}
         files = {dataset: _beside(path, file) for dataset, file in written.get("data", {}).items()}
         suite = Suite(name=name, **(written | lists | {"variants": variants, "data": files}))
         _refuse_namesakes(suite.cells())  # which refuses unknown fields
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
     return suite
+
+
+def _refuse_misfits(written: dict[str, Any]) -> None:
+    """Refuse words a suite does not know, values of the wrong kind, and names that nothing in the suite has."""
+    for word, value in written.items():
+        if word not in KINDS:
+            raise unknown("entry", word, tuple(KINDS))
+        kind, called = KINDS[word]
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            raise ValueError(f"'{word}' is {value!r}; it must be {called}")
+    for needed in ("title", "datasets", "algorithms"):
+        if not written.get(needed):
+            raise ValueError(f"'{needed}' is missing")
+    datasets, algorithms = written["datasets"], written["algorithms"]
+    for word in ("datasets", "algorithms"):
+        if twice := [each for each, times in Counter(map(str, written[word])).items() if times > 1]:
+            raise ValueError(f"'{twice[0]}' stands twice in '{word}'")
+    for algorithm in (*algorithms, *written.get("algorithm_fields", {})):
+        if algorithm not in ALGORITHMS:
+            raise unknown("algorithm", str(algorithm), tuple(ALGORITHMS))
+    for dataset in datasets:
+        if dataset not in NAMES and dataset not in written.get("data", {}):
+            raise ValueError(f"{unknown('dataset', str(dataset), NAMES)}\nFor a file of your own add: [data] {dataset} = 'FILE'")
+    for word in ("data", "environments"):
+        for dataset, value in written.get(word, {}).items():
+            if dataset not in datasets:
+                raise unknown(f"dataset in [{word}]", dataset, tuple(datasets))
+            if not isinstance(value, str):
+                raise ValueError(f"[{word}] {dataset} is {value!r}; it must be text")
+    if written.get("kind", "scores") not in ("scores", "ablation", "cost"):
+        raise unknown("kind", written["kind"], ("scores", "ablation", "cost"))
+    known = {name for algorithm in algorithms for name in ALGORITHMS[algorithm].__dataclass_fields__}
+    for word in written.get("fields", {}):
+        if word not in known:
+            raise unknown("field of these algorithms", word, tuple(known))
+    for algorithm, numbers in written.get("published", {}).items():
+        _refuse_unprinted(algorithm, numbers, (*datasets, AVERAGE))
+
+
+def _refuse_unprinted(algorithm: str, numbers: Any, datasets: tuple[str, ...]) -> None:
+    """Refuse what is not a mean, and perhaps a spread, for datasets of the suite."""
+    if not isinstance(numbers, dict):
+        raise ValueError(f"[published.{algorithm}] is {numbers!r}; write DATASET = [MEAN] or DATASET = [MEAN, SPREAD]")
+    for dataset, printed in numbers.items():
+        if dataset not in datasets:
+            raise unknown(f"dataset in [published.{algorithm}]", dataset, datasets)
+        if not isinstance(printed, list) or len(printed) not in (1, 2) or not all(isinstance(each, int | float) for each in printed):
+            raise ValueError(f"[published.{algorithm}] {dataset} is {printed!r}; it must be [MEAN] or [MEAN, SPREAD]")
+
+
+def _variant(entry: Any) -> Variant:
+    if not isinstance(entry, dict) or not isinstance(entry.get("fields", {}), dict) or not isinstance(entry.get("name", ""), str):
+        raise ValueError(f"a variant is {entry!r}; it must have a name and a table of fields")
+    if lost := [word for word in entry if word not in ("name", "fields")]:
+        raise unknown("entry of a variant", lost[0], ("name", "fields"))
+    return Variant(**entry)

@@ -198,7 +198,8 @@ def is_ablation(section: Section) -> bool:
     """Whether settings of an algorithm are compared: the suite says so, or has several settings of one."""
     if not section.scored:
         return False
-    return section.layout.kind == "ablation" or len({(each.algorithm, each.variant) for each in section.scored if each.variant}) > 1
+    settings = {(each.algorithm, each.variant) for each in section.scored}
+    return section.layout.kind == "ablation" or len(settings) > len({algorithm for algorithm, _ in settings})
 
 
 def protocol(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:

@@ -95,7 +95,9 @@ class Plan:
 
 def settings(algorithm: Any) -> dict[str, Any]:
     """An algorithm's hyper-parameters, as a plan keeps them."""
-    return {field.name: getattr(algorithm, field.name) for field in fields(algorithm)}
+    values = {field.name: getattr(algorithm, field.name) for field in fields(algorithm)}
+    unsaid = {field.name for field in fields(algorithm) if field.metadata.get("later") and values[field.name] == field.default}
+    return {name: value for name, value in values.items() if name not in unsaid}
 
 
 def read_plan(directory: Path) -> Plan:
