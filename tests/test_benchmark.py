@@ -21,7 +21,7 @@ from rich.console import Console
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.benchmark.calibrate import estimate
-from gridcount.benchmark.cells import Cell, Progress
+from gridcount.benchmark.cells import Cell, Progress, diverged_rows
 from gridcount.benchmark.local import missing
 from gridcount.benchmark.overview import Overview
 from gridcount.benchmark.store import read_results, write_rows
@@ -29,7 +29,7 @@ from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
 from gridcount.benchmark_commands import with_address
 from gridcount.cli import main
 from gridcount.data.paper import PAPER
-from gridcount.training.run import settings
+from gridcount.training.run import Diverged, settings
 
 SUITE = """
 title = "two algorithms in a maze"
@@ -197,12 +197,33 @@ def test_results_without_rows_or_finite_scores_are_refused_before_anything_is_wr
 
 
 def test_a_cell_that_fails_is_named_and_the_others_finish(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    suite.write_text(suite.read_text() + '\n[[variants]]\nname = "sound"\n[[variants]]\nname = "hot"\nfields = { critic_rate = 1e30 }\n')
+    (tmp_path / "bad.hdf5").write_bytes(b"no log")
+    text = suite.read_text().replace('["maze2d-umaze-v1"]', '["maze2d-umaze-v1", "maze2d-medium-v1"]')
+    suite.write_text(text + f'\nmaze2d-medium-v1 = "{tmp_path / "bad.hdf5"}"\n')
     assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--only", "sac", "--seeds", "1"]) == 1
-    printed = capsys.readouterr().out
-    assert "failed: sac, maze2d-umaze-v1, hot" in printed
+    assert "failed: sac, maze2d-medium-v1" in capsys.readouterr().out
+    assert {row["dataset"] for row in read_results(tmp_path / "out" / "results.parquet")} == {"maze2d-umaze-v1"}
+
+
+def test_a_seed_that_diverges_is_a_result_and_the_others_finish_without_it(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], finished: tuple[Path, Path]
+) -> None:
+    """A whole setting that explodes at once; and one seed of two that does after an evaluation."""
+    suite.write_text(suite.read_text() + '\n[[variants]]\nname = "hot"\nfields = { critic_rate = 1e30 }\n')
+    command = ["benchmark", str(suite), "--out", str(tmp_path / "out"), "--only", "sac"]
+    assert main(command) == 0
+    assert "diverged: sac, maze2d-umaze-v1, hot, seed 1: metric" in capsys.readouterr().out
     rows = read_results(tmp_path / "out" / "results.parquet")
-    assert {row["variant"] for row in rows} == {"sound"}
+    assert [(row["seed"], row["updates"]) for row in rows] == [(0, 0), (1, 0)]
+    assert main(command) == 0
+    assert "0 to run" in capsys.readouterr().out
+
+    cell = next(cell for cell in read_suite(str(finished[0])).cells() if cell.algorithm == "sac")
+    shutil.copytree(cell.directory(finished[1] / "cells"), tmp_path / "run")
+    found = diverged_rows(cell, tmp_path / "run", Diverged(1, "metric 'critic_loss' became inf", 200, ""))
+    assert [(row["seed"], row["updates"], row["diverged"]) for row in found] == [
+        (1, updates, "metric 'critic_loss' became inf after update 200") for updates in (100, 200, 300)
+    ]
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,22 @@ def test_tables_beside_a_paper_come_first_and_ablations_after_the_others() -> No
     assert [section.layout.name for section in sections(rows, layouts)] == ["c", "b", "a", "runs"]
 
 
+def test_a_seed_that_diverged_is_counted_and_told() -> None:
+    how = {"diverged": "metric 'critic_loss' became inf after update 50,000"}
+    rows = [
+        row | (how if row["seed"] == 1 else {})
+        for row in make_rows("s", "sac", "maze2d-umaze-v1")
+        if row["seed"] != 1 or row["updates"] < 5e4
+    ]
+    lost = [row | how for row in make_rows("s", "sac", "hopper-medium-v2", scored=False, seeds=(0,), evaluations=1)]
+    table = score_table(section_of(rows + lost))
+    assert table is not None
+    texts = {line[0].text: line[1].plain() for line in table.rows}
+    assert "1 of 3 diverged" in texts["maze2d-umaze-v1"]
+    assert texts["hopper-medium-v2"] == "diverged"
+    assert any("seed 1: metric 'critic_loss' became inf" in note for note in table.notes)
+
+
 def test_markup_in_names_is_escaped_in_every_format() -> None:
     rows = make_rows(HOSTILE, HOSTILE, HOSTILE, HOSTILE)
     section = section_of(rows, published={HOSTILE: {HOSTILE: [1.0]}})

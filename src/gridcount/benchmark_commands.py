@@ -71,6 +71,8 @@ def benchmark(words: list[str]) -> int:
         with alone(out / "results.parquet"):  # suites that share the folder may end at the same time
             path = write_rows(out / "results.parquet", read_results(out / "results"))  # of all of them
         console.print(_headline(suite, cells, out))
+        for line in _diverged(suite, cells, out):
+            console.print(line, soft_wrap=True)
         console.print(f"results: {path}", soft_wrap=True)
     return 1 if problems else 0
 
@@ -141,6 +143,13 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
     altogether = estimate(cells, per_update, len(available_cores()), workers or default_workers())
     console.print(f"about {duration(altogether)} on this machine, without evaluations and compilation", soft_wrap=True)
     return 0
+
+
+def _diverged(suite: Suite, cells: list[Cell], out: Path) -> list[str]:
+    """Which seeds ended early, and how."""
+    labels = {cell.key(): cell.label for cell in cells}
+    rows = [row for row in read_results(out / "results") if row["suite"] == suite.name and row["key"] in labels and "diverged" in row]
+    return list(dict.fromkeys(f"diverged: {labels[row['key']]}, seed {row['seed']}: {row['diverged']}" for row in rows))
 
 
 def _headline(suite: Suite, cells: list[Cell], out: Path) -> Table:

@@ -111,21 +111,35 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
             episodes=cell.episodes,
             fingerprint=runs.fingerprint(data),
         )
-        if (directory / "config.json").exists():
-            runs.refuse_other_plan(directory, plan)
-        with Status(directory, cell) as status:
-            runs.train(plan, prepared, directory, status, keep=1, in_units=data.in_units)
-        return rows_of(cell, directory)
+        found: list[Row] = []
+        place = directory
+        while plan.seeds:
+            try:
+                with Status(place, cell, directory) as status:
+                    runs.train(plan, prepared, place, status, keep=1, in_units=data.in_units)
+            except runs.Diverged as error:  # which is a result: kept as far as it came, and the other seeds go on without it
+                found += diverged_rows(cell, place, error)
+                plan = replace(plan, seeds=tuple(seed for seed in plan.seeds if seed != error.seed))
+                place = place / f"without-seed-{error.seed}"
+            else:
+                return found + rows_of(cell, place)
+        return found
 
 
 def rows_of(cell: Cell, directory: Path) -> list[Row]:
     """A cell's rows as the store keeps them: an evaluation of a seed each, with all that is needed to know what it is."""
+    facts = facts_of(cell, directory)
+    seconds = {entry["updates"]: entry["seconds"] for entry in map(json.loads, (directory / TIMES).read_text().splitlines())}
+    return [facts | {"seconds": seconds.get(row["updates"])} | row for row in read_rows(directory)]
+
+
+def facts_of(cell: Cell, directory: Path) -> Row:
+    """What all rows of a cell say."""
     plan = runs.read_plan(directory)
     starts = json.loads((directory / "environment.json").read_text())
-    seconds = {entry["updates"]: entry["seconds"] for entry in map(json.loads, (directory / TIMES).read_text().splitlines())}
     start = starts[-1]
     kind = cell.origin().split()[0]
-    facts = {
+    return {
         "suite": cell.suite,
         "algorithm": cell.algorithm,
         "dataset": cell.dataset,
@@ -141,9 +155,15 @@ def rows_of(cell: Cell, directory: Path) -> list[Row]:
         "versions": json.dumps(start["versions"], sort_keys=True),
         "machine": f"{start['platform']}, {start['cores']} cores, {', '.join(start['devices'])}",
         "started": starts[0]["started"],
-        "seeds_together": len(cell.seeds),
+        "seeds_together": len(plan.seeds),
     }
-    return [facts | {"seconds": seconds.get(row["updates"])} | row for row in read_rows(directory)]
+
+
+def diverged_rows(cell: Cell, directory: Path, error: runs.Diverged) -> list[Row]:
+    """What a seed has until its numbers exploded, every row saying so; a row without figures where it was never evaluated."""
+    rows = rows_of(cell, directory)
+    own = [row for row in rows if row["seed"] == error.seed]
+    return [row | {"diverged": error.told} for row in own or [facts_of(cell, directory) | {"seed": error.seed, "updates": 0}]]
 
 
 TIMES = "times.jsonl"
@@ -173,9 +193,9 @@ class Progress:
 class Status:
     """A run's display that writes to files: progress for the overview, and the time that training itself took."""
 
-    def __init__(self, directory: Path, cell: Cell):
+    def __init__(self, directory: Path, cell: Cell, watched: Path):
         directory.mkdir(parents=True, exist_ok=True)
-        self._directory, self._progress = directory, Progress(of=cell.updates)
+        self._directory, self._watched, self._progress = directory, watched, Progress(of=cell.updates)
         self._scores: dict[int, float] = {}
         self._seconds = self._last = 0.0
 
@@ -225,9 +245,9 @@ class Status:
     def _tell(self, **changes: Any) -> None:
         for name, value in changes.items():
             setattr(self._progress, name, value)
-        partial = self._directory / f"{STATUS}.partial"
+        partial = self._watched / f"{STATUS}.partial"
         partial.write_text(json.dumps(asdict(self._progress)))
-        partial.replace(self._directory / STATUS)
+        partial.replace(self._watched / STATUS)
 
 
 def _sha256(path: str) -> str:

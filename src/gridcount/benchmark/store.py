@@ -52,8 +52,9 @@ def read_results(*places: Path) -> list[Row]:
 
 
 def finished_seeds(rows: Iterable[Row], suite: str, key: str) -> set[int]:
-    """Seeds of an experiment whose last evaluation is in the store."""
-    return {row["seed"] for row in rows if row["suite"] == suite and row["key"] == key and row["updates"] == row["planned_updates"]}
+    """Seeds of an experiment whose last evaluation is in the store, or what there is of them before their numbers exploded."""
+    own = [row for row in rows if row["suite"] == suite and row["key"] == key]
+    return {row["seed"] for row in own if row["updates"] == row["planned_updates"] or "diverged" in row}
 
 
 def _refuse_contradiction(known: list[Row], where: Path, rows: list[Row], path: Path) -> None:

@@ -89,6 +89,11 @@ class Experiment:
         """In order."""
         return tuple(sorted({row["seed"] for row in self.rows}))
 
+    @cached_property
+    def diverged(self) -> dict[int, str]:
+        """Seeds whose numbers exploded -> how."""
+        return {row["seed"]: row["diverged"] for row in self.rows if row.get("diverged")}
+
     @property
     def source(self) -> str:
         """Where its data comes from, in words."""

@@ -53,7 +53,7 @@ def score_table(section: Section) -> Table | None:
     """Headline scores, a line per dataset and a column per method, with the paper's numbers and the differences."""
     if not section.scored:
         return None
-    ours = tuple(dict.fromkeys(each.method for each in section.scored))
+    ours = tuple(dict.fromkeys(each.method for each in section.experiments if each.scores or each.diverged))
     algorithms = {each.algorithm for each in section.scored}
     theirs = tuple(
         name
@@ -64,7 +64,7 @@ def score_table(section: Section) -> Table | None:
     for dataset in section.datasets:
         cells = [section.find(dataset, method) for method in ours]
         means = {index: cell.scores.mean for index, cell in enumerate(cells) if cell and cell.scores}
-        if not means:
+        if not means and not any(cell and cell.diverged for cell in cells):
             continue
         best = max(means, key=lambda index: means[index]) if len(means) > 1 else None
         entries = [_score_entry(section, cell, index == best) for index, cell in enumerate(cells)]
@@ -191,7 +191,8 @@ def ablation_table(section: Section) -> Table | None:
         records += [_score_record(section, cell)[:9] for cell in cells if cell and cell.scores]
     heads = ("suite", "dataset", "method", "algorithm", "variant", "metric", "seeds", "mean", "std")
     title = f"Settings: {_headline(section)}, ± standard deviation over seeds"
-    return Table("ablation", title, ("setting", *section.datasets), tuple(rows), (heads, tuple(records)), protocol(section.scored))
+    columns = ("setting", *section.datasets)
+    return Table("ablation", title, columns, tuple(rows), (heads, tuple(records)), protocol(section.scored), _divergences(section))
 
 
 def is_ablation(section: Section) -> bool:
@@ -225,14 +226,15 @@ def protocol(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:
 
 def _score_entry(section: Section, cell: Experiment | None, best: bool) -> Entry:
     if cell is None or cell.scores is None:
-        return Entry("")
+        return Entry("diverged" if cell and cell.diverged else "")
     scores = cell.scores
+    lost = f"{len(cell.diverged)} of {len(cell.seeds)} diverged" if cell.diverged else ""
     text = _spread(scores.mean, scores.spread if len(scores.seeds) > 1 else None)
     printed = section.published(cell.dataset, cell.algorithm) if scores.metric == "score" and not cell.variant else None
     if printed is None:
-        return Entry(text, under="" if scores.metric == "score" else "return", best=best)
+        return Entry(text, under=", ".join(filter(None, ("" if scores.metric == "score" else "return", lost))), best=best)
     marked = cell.source != "D4RL's own"
-    return Entry(text, f"paper {_spread(*printed)}", scores.mean - printed[0], marked, best)
+    return Entry(text, ", ".join(filter(None, (lost, f"paper {_spread(*printed)}"))), scores.mean - printed[0], marked, best)
 
 
 def _paper_entry(section: Section, dataset: str, algorithm: str) -> Entry:
@@ -294,7 +296,12 @@ def _score_notes(section: Section, rows: Sequence[Sequence[Entry]]) -> tuple[str
         )
     if any(each.scores and each.scores.metric == "return" for each in section.scored):
         notes.append("Where nothing normalises a score, the return is shown.")
-    return tuple(notes)
+    return (*notes, *_divergences(section))
+
+
+def _divergences(section: Section) -> tuple[str, ...]:
+    lost = [f"{each.method} on {each.dataset}, seed {seed}: {how}" for each in section.experiments for seed, how in each.diverged.items()]
+    return (f"Diverged, and counted with the last evaluations before that, if any: {'; '.join(lost)}.",) if lost else ()
 
 
 def _aggregate_notes(section: Section) -> tuple[str, ...]:

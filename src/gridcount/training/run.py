@@ -42,6 +42,11 @@ BlockMetrics = tuple[int, dict[str, list[float]]]  # a block's number of updates
 class Diverged(RuntimeError):
     """Training produced a value that is not finite, or absurdly large."""
 
+    def __init__(self, seed: int, what: str, updates: int, way_out: str):
+        super().__init__(f"seed {seed}: {what} after update {updates:,}; training stopped.\n{way_out}")
+        self.seed = seed
+        self.told = f"{what} after update {updates:,}"
+
 
 class Interrupted(RuntimeError):
     """The user stopped the run; it can be resumed."""
@@ -322,11 +327,8 @@ def _refuse_divergence(metrics: SeedMetrics, limit: float, states: list[Any], se
     )
     for seed, what in chain(bad_metrics, bad_weights):
         kept = checkpoints.numbered(directory / "checkpoints")
-        raise Diverged(
-            f"seed {seed}: {what} after update {done:,}; training stopped.\n"
-            + (f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. ")
-            + "Try a smaller --critic-rate, or --layer-norm."
-        )
+        last = f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. "
+        raise Diverged(seed, what, done, f"{last}Try a smaller --critic-rate, or --layer-norm.")
 
 
 class _Stop:
