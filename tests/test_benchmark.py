@@ -89,6 +89,7 @@ def test_a_store_row_says_what_it_is_and_where_it_came_from(finished: tuple[Path
     timed = sorted({(row["updates"], row["seconds"]) for row in rows if row["algorithm"] == "sac"})
     assert [updates for updates, _ in timed] == [100, 200, 300]
     assert 0 < timed[0][1] < timed[1][1] < timed[2][1]
+    assert all(0.1 < row["gigabytes"] < 10 for row in rows)
 
 
 def test_a_finished_suite_runs_nothing_again_and_more_seeds_run_alone(finished: tuple[Path, Path]) -> None:

@@ -114,10 +114,11 @@ def test_cost_leaves_out_the_interval_that_compiles() -> None:
 
 def test_the_papers_cost_stands_beside_ours() -> None:
     rows = make_rows("s", "sac", "hopper-medium-v2", scored=False)
-    table = cost_table(section_of(rows, kind="cost", published={"sac": {"average": [42.1]}}))
+    rows = [row | {"gigabytes": 0.5 + row["updates"] / 1e6} for row in rows]
+    table = cost_table(section_of(rows, kind="cost", published={"sac": {"average": [42.1, 1.3]}}))
     assert table is not None
-    assert table.columns[2] == "paper (one GPU)"
-    assert table.rows[0][2].text == "42.1"
+    assert table.columns[2:] == ("paper (one GPU)", "hopper-medium-v2", "GB")
+    assert [entry.text for entry in table.rows[0][2:]] == ["42.1 (1.3 GB)", "2.50", "0.6"]
 
 
 def test_one_setting_of_each_of_two_algorithms_is_a_table_and_two_of_one_are_an_ablation() -> None:

@@ -20,6 +20,7 @@ from gridcount.data.maze2d import is_generated
 from gridcount.evaluation.environments import has_environment
 from gridcount.training import run as runs
 from gridcount.training.logs import Row, read_rows
+from gridcount.training.machine import peak_gigabytes
 
 Source = str  # "d4rl", "generated", "re-collected" or "own"
 
@@ -129,8 +130,8 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
 def rows_of(cell: Cell, directory: Path) -> list[Row]:
     """A cell's rows as the store keeps them: an evaluation of a seed each, with all that is needed to know what it is."""
     facts = facts_of(cell, directory)
-    seconds = {entry["updates"]: entry["seconds"] for entry in map(json.loads, (directory / TIMES).read_text().splitlines())}
-    return [facts | {"seconds": seconds.get(row["updates"])} | row for row in read_rows(directory)]
+    costs = {entry.pop("updates"): entry for entry in map(json.loads, (directory / TIMES).read_text().splitlines())}
+    return [facts | costs.get(row["updates"], {}) | row for row in read_rows(directory)]
 
 
 def facts_of(cell: Cell, directory: Path) -> Row:
@@ -191,7 +192,7 @@ class Progress:
 
 
 class Status:
-    """A run's display that writes to files: progress for the overview, and the time that training itself took."""
+    """A run's display that writes to files: progress for the overview, and the time and memory that training itself took."""
 
     def __init__(self, directory: Path, cell: Cell, watched: Path):
         directory.mkdir(parents=True, exist_ok=True)
@@ -235,7 +236,8 @@ class Status:
             self._tell(score=sum(self._scores.values()) / len(self._scores))
         if not self._timed(row["updates"]):
             with (self._directory / TIMES).open("a") as file:
-                file.write(json.dumps({"updates": row["updates"], "seconds": round(self._seconds, 3)}) + "\n")
+                told = {"updates": row["updates"], "seconds": round(self._seconds, 3), "gigabytes": peak_gigabytes()}
+                file.write(json.dumps(told) + "\n")
         self._last = time.monotonic()
 
     def _timed(self, updates: int) -> bool:

@@ -18,7 +18,7 @@ except ImportError as error:
 RUN = ("suite", "key", "seed")  # whose rows belong together
 WORDS = ("suite", "key", "algorithm", "dataset", "config", "fingerprint")  # what every row has
 WHOLE = ("seed", "updates", "planned_updates")
-FREE = {"seconds", "seeds_together", "started"}  # may differ between two records of the same run
+FREE = {"seconds", "gigabytes", "seeds_together"}  # may differ between two records of the same run
 SUFFIX = ".parquet"
 
 

@@ -21,7 +21,16 @@ UNRECORDED = "not recorded"
 SOURCES = {"d4rl": "D4RL's own", "generated": "generated", "re-collected": "re-collected", "own": "the user's own"}
 NAMED = 3  # differing settings a name spells out
 THRESHOLDS = 101  # of a performance profile
-NOT_METRICS = {"score", "seed", "updates", "seconds", "planned_updates", "episodes", "seeds_together"}  # numbers that no curve shows
+NOT_METRICS = {
+    "score",
+    "seed",
+    "updates",
+    "seconds",
+    "gigabytes",
+    "planned_updates",
+    "episodes",
+    "seeds_together",
+}  # numbers that no curve shows
 
 
 @dataclass(frozen=True)
@@ -133,6 +142,10 @@ class Experiment:
                 (first, before, _), (last, after, together) = timed[0], timed[-1]
                 found[together].append(1000 * (after - before) / (last - first))
         return {together: float(np.mean(rates)) for together, rates in sorted(found.items())}
+
+    def gigabytes(self) -> float | None:
+        """The most memory that training held, all its seeds together; None where it was not recorded."""
+        return max((row["gigabytes"] for row in self.rows if row.get("gigabytes") is not None), default=None)
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,7 @@ def improvement_table(section: Section) -> Table | None:
 def cost_table(section: Section) -> Table | None:
     """Seconds per 1,000 updates of a seed: a line per method and number of seeds trained together, the mean over datasets first."""
     lines: dict[tuple[str, int], dict[str, float]] = {}
+    memory: dict[tuple[str, int], float] = {}
     records = []
     printed = section.layout.published if section.layout.kind == "cost" else {}
     algorithms = {each.method: each.algorithm for each in section.experiments}
@@ -159,31 +160,41 @@ def cost_table(section: Section) -> Table | None:
         for together, seconds in each.seconds_per_1000().items():
             lines.setdefault((each.method, together), {})[each.dataset] = seconds / together
             machine = "; ".join(each.said("machine")) or "not recorded"
-            records.append((section.layout.name, each.dataset, each.method, together, seconds / together, seconds, machine))
+            most = each.gigabytes()
+            if most is not None:
+                memory[each.method, together] = max(most, memory.get((each.method, together), 0))
+            records.append((section.layout.name, each.dataset, each.method, together, seconds / together, seconds, most, machine))
     if not lines:
         return None
     datasets = [dataset for dataset in section.datasets if any(dataset in line for line in lines.values())]
     rows = []
     for (method, together), line in lines.items():
-        paper = _paper_seconds(printed.get(algorithms[method], {}))
-        theirs = [] if not printed else [Entry("" if paper is None else f"{paper:.1f}", muted=True)]
+        paper = _paper_cost(printed.get(algorithms[method], {}))
+        theirs = [] if not printed else [Entry(paper, muted=True)]
+        held = [Entry(f"{memory[method, together]:.1f}" if (method, together) in memory else "")] if memory else []
         cells = [Entry(f"{line[dataset]:.2f}" if dataset in line else "") for dataset in datasets]
         average = Entry(f"{np.mean(list(line.values())):.2f}", "" if len(line) == len(datasets) else f"of {len(line)} datasets")
-        rows.append((Entry(method), Entry(str(together)), *([average] if len(datasets) > 1 else []), *theirs, *cells))
-    columns = ("method", "seeds together", *(["mean"] if len(datasets) > 1 else []), *(["paper (one GPU)"] if printed else []), *datasets)
-    heads = ("suite", "dataset", "method", "seeds_together", "seconds_per_1000_updates_and_seed", "seconds_per_1000_updates", "machine")
-    notes = ("Training alone: evaluations are not in it, nor is the first interval, which also compiles. Seeds trained together share it.",)
+        rows.append((Entry(method), Entry(str(together)), *([average] if len(datasets) > 1 else []), *theirs, *cells, *held))
+    ours = (*(["mean"] if len(datasets) > 1 else []), *(["paper (one GPU)"] if printed else []), *datasets, *(["GB"] if memory else []))
+    columns = ("method", "seeds together", *ours)
+    heads = (
+        *("suite", "dataset", "method", "seeds_together", "seconds_per_1000_updates_and_seed", "seconds_per_1000_updates"),
+        *("gigabytes", "machine"),
+    )
+    notes = ["Training alone: evaluations are not in it, nor is the first interval, which also compiles. Seeds trained together share it."]
+    if memory:
+        notes.append("GB: the most memory the process held, its data, its seeds and the compiler's included.")
     machines = "; ".join(dict.fromkeys(name for each in section.experiments for name in each.said("machine"))) or "not recorded"
     facts = (*protocol(section.experiments), ("Machine", machines))
     title = "Cost: seconds per 1,000 updates and seed"
-    return Table("cost", title, columns, tuple(rows), (heads, tuple(records)), facts, notes)
+    return Table("cost", title, columns, tuple(rows), (heads, tuple(records)), facts, tuple(notes))
 
 
 def ablation_table(section: Section) -> Table | None:
     """The numbers behind the ablation's figure, a line per setting."""
     if not is_ablation(section):
         return None
-    methods = tuple(dict.fromkeys(each.method for each in section.scored))
+    methods = tuple(dict.fromkeys(each.method for each in section.experiments if each.scores or each.diverged))
     rows, records = [], []
     for method in methods:
         cells = [section.find(dataset, method) for dataset in section.datasets]
@@ -254,9 +265,10 @@ def _score_record(section: Section, cell: Experiment) -> tuple[Number, ...]:
     )
 
 
-def _paper_seconds(printed: dict[str, list[float]]) -> float | None:
-    """The paper's cost of an algorithm: as printed over all datasets, or the mean of what it prints."""
-    return printed["average"][0] if "average" in printed else float(np.mean([each[0] for each in printed.values()])) if printed else None
+def _paper_cost(printed: dict[str, list[float]]) -> str:
+    """The paper's cost of an algorithm, seconds and gigabytes over all its datasets."""
+    seconds, *gigabytes = printed.get("average", [None])
+    return "" if seconds is None else f"{seconds:.1f}" + "".join(f" ({each:.1f} GB)" for each in gigabytes)
 
 
 def _paper_record(dataset: str, algorithm: str, printed: list[float]) -> tuple[Number, ...]:

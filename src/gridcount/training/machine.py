@@ -28,6 +28,18 @@ def describe_machine() -> dict[str, Any]:
     }
 
 
+def peak_gigabytes() -> float | None:
+    """The most memory this process ever held, or its accelerators where it has them; None where the system does not say."""
+    used = [(device.memory_stats() or {}).get("peak_bytes_in_use", 0) for device in jax.local_devices() if device.platform != "cpu"]
+    if used:
+        return float(sum(used)) / 1e9
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return None
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
+
+
 def commit_of(file: Path) -> str:
     """The commit of the repository that tracks a file; a package installed inside somebody's repository is not part of it."""
     try:
