@@ -98,7 +98,8 @@ def baselines_table() -> str:
 def time_table() -> str:
     """How long a core took to the log's own score and to the end, on the re-collected sets."""
     lines = [
-        "| | transitions | the log's own episodes | first evaluation above it after | mean of 3 evaluations above it after | mean of the last 3 | all of it |",
+        "| | transitions | the log's own episodes | first evaluation above it after | mean of 3 evaluations above it after "
+        "| mean of the last 3 | all of it |",
         "|---" * 7 + "|",
     ]
     files = sorted((ROOT / "results").glob("*.parquet"))
