@@ -14,7 +14,7 @@ FAST: dict[str, dict[str, Any]] = {
     "maze2d": {"hidden": (64, 64), "layer_norm": True, "average_step": 0.001, "epochs": 120},
     "other": {"hidden": (256, 256), "epochs": 300},
 }
-# And what a single algorithm needs besides. Only the (s, a~pi) half of GPC's OOD loss carries gradients, as in the published results.
+# And what a single algorithm needs besides, in a domain or on a dataset. Only the (s, a~pi) half of GPC's OOD loss carries gradients, as in the published results.
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     # CQL's default rate, CORL's 3e-5 being for a million updates; and 4 actions of each kind, since a CPU takes time for every one
     ("cql", "maze2d"): {"policy_rate": 1e-4, "sampled_actions": 4},
@@ -24,6 +24,11 @@ FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("sac-n", "other"): {"n_critics": 10},
     ("edac", "other"): {"n_critics": 10},
     ("gpc-sac", "maze2d"): {"state_bins": 15, "pessimism": 0.4, "ood_next_weight": 0.0},  # docs/gpc-sac.md says why
+    # In larger mazes as many state cells as umaze has, so that counts grow and pessimism fades as fast as there
+    ("gpc-sac", "maze2d-medium-v1"): {"state_bins": 11},
+    ("gpc-sac", "maze2d-medium-dense-v1"): {"state_bins": 11},
+    ("gpc-sac", "maze2d-large-v1"): {"state_bins": 10},
+    ("gpc-sac", "maze2d-large-dense-v1"): {"state_bins": 10},
     ("gpc-sac", "other"): {
         "hidden": (128, 128),
         "layer_norm": True,
@@ -53,5 +58,5 @@ def preset_fields(algorithm: str, dataset: str, preset: str) -> dict[str, Any]:
     fields = {"epochs": DEFAULT_EPOCHS} | published.get(domain, {}) | published.get(dataset, {})
     if preset == "fast":
         size = domain if domain in FAST else "other"
-        fields |= FAST[size] | FAST_OWN.get((algorithm, size), {})
+        fields |= FAST[size] | FAST_OWN.get((algorithm, size), {}) | FAST_OWN.get((algorithm, dataset), {})
     return fields
