@@ -14,7 +14,8 @@ FAST: dict[str, dict[str, Any]] = {
     "maze2d": {"hidden": (64, 64), "layer_norm": True, "average_step": 0.001, "epochs": 120},
     "other": {"hidden": (256, 256), "epochs": 300},
 }
-# And what a single algorithm needs besides, in a domain or on a dataset. Only the (s, a~pi) half of GPC's OOD loss carries gradients, as in the published results.
+# And what a single algorithm needs besides, in a domain or on a dataset.
+# Only the (s, a~pi) half of GPC's OOD loss carries gradients, as in the published results.
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     # CQL's default rate, CORL's 3e-5 being for a million updates; and 4 actions of each kind, since a CPU takes time for every one
     ("cql", "maze2d"): {"policy_rate": 1e-4, "sampled_actions": 4},
