@@ -57,7 +57,8 @@ def own_actions(prepared: Prepared, state: Any) -> tuple[jax.Array, float]:
     """What a learner does in the bandit, and how far it overestimates that."""
     action = prepared.algorithm.act(state, PROBE)
     learner: TD3State = getattr(state, "learner", state)
-    seen = state.normaliser(PROBE) if hasattr(state, "normaliser") else PROBE
+    normaliser = getattr(state, "normaliser", None)
+    seen = PROBE if normaliser is None else normaliser(PROBE)
     scale = getattr(prepared.algorithm, "reward_scale", 1.0)
     return action, overestimate(action, learner.critics(seen, action).min(axis=0) / scale)
 
