@@ -1,0 +1,133 @@
+"""Suites: what their files say, what is refused in them, and which cells they make."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from gridcount.algorithms import ALGORITHMS, make_algorithm
+from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
+from gridcount.cli import main
+from gridcount.data.paper import PAPER
+from gridcount.training.run import settings
+
+
+def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() -> None:
+    suites = {name: read_suite(name) for name in suite_names()}
+    assert {"paper/gym", "paper/maze2d", "paper/adroit", "paper/cost"} <= suites.keys()
+    scored = {dataset for name in ("gym", "maze2d", "adroit") for dataset in suites[f"paper/{name}"].datasets}
+    assert scored == set(PAPER)
+    assert len(suites["paper/gym"].cells()) == 15 * 7
+    for suite in suites.values():
+        assert suite.cells()
+        assert set(suite.published) <= set(suite.algorithms)
+        assert {dataset for table in suite.published.values() for dataset in table} <= {*suite.datasets, "average"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ('algorithms = ["gpc-sad"]', "gpc-sac"),
+        ('datasets = ["maze2d-umaze-v9"]', "maze2d-umaze-v1"),
+        ('titel = "x"', "title"),
+        ("algorithm_fields = { sca = { hidden = [8] } }", "sac"),
+        ("algorithm_fields = { sac = { hiden = [8] } }", "hidden"),
+        ("fields = ", "not a TOML file"),
+        ("fields = { hiden = [8] }", "hidden"),
+        ("fields = [1]", "'fields' is [1]; it must be a table"),
+        ('seeds = "3"', "'seeds' is '3'; it must be a whole number"),
+        ("updates = 1e5", "it must be a whole number"),
+        ('scored = "no"', "it must be true or false"),
+        ('datasets = "maze2d-umaze-v1"', "it must be a list"),
+        ('datasets = ["maze2d-umaze-v1", "maze2d-umaze-v1"]', "stands twice"),
+        ('data = { maze2d-umaze = "a.hdf5" }', "maze2d-umaze-v1"),
+        ("environments = { maze2d-umaze-v1 = 3 }", "it must be text"),
+        ("published = { sac = { maze2d-umaze = [1.0] } }", "maze2d-umaze-v1"),
+        ("published = { sac = { maze2d-umaze-v1 = 1.0 } }", "[MEAN, SPREAD]"),
+        ("published = { sac = 1.0 }", "[MEAN, SPREAD]"),
+        ('variants = [{ name = "a", feilds = {} }]', "fields"),
+        ("variants = [1]", "a variant is 1"),
+        ('kind = "scatter"', "ablation"),
+        ('variants = [{ name = "a" }, { name = "a" }]', "two variants are called 'a'"),
+        ('variants = [{ name = "a" }, { name = "b", fields = { discount = 0.99 } }]', "the variants 'a' and 'b' are the same sac"),
+    ],
+)
+def test_a_wrong_suite_file_is_refused_with_the_way_out(
+    change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = {"title": 'title = "t"', "datasets": 'datasets = ["maze2d-umaze-v1"]', "algorithms": 'algorithms = ["sac"]'}
+    lines[change.split(" =")[0]] = change
+    (tmp_path / "mine.toml").write_text("\n".join(lines.values()))
+    assert main(["benchmark", str(tmp_path / "mine.toml")]) == 2
+    error = capsys.readouterr().err
+    assert "mine.toml" in error
+    assert message in error
+
+
+def test_fields_can_change_for_every_algorithm_or_for_one() -> None:
+    suite = Suite(
+        "s", "t", ("maze2d-umaze-v1",), ("bc", "iql"), fields={"hidden": [8], "expectile": 0.8}, algorithm_fields={"iql": {"hidden": [9]}}
+    )
+    bc, iql = suite.cells()
+    assert bc.changes == {"hidden": (8,)}
+    assert iql.changes["hidden"] == (9,)
+    assert iql.changes["expectile"] == 0.8
+
+
+def test_what_falls_over_a_run_falls_over_the_run_that_is_asked_for() -> None:
+    suite = Suite("s", "t", ("maze2d-umaze-v1",), ("iql",), preset="fast", updates=200_000)
+    assert suite.cells()[0].changes["schedule_updates"] == 200_000
+    assert narrow(suite, scale=0.1)[0].changes["schedule_updates"] == 20_000
+    short = narrow(replace(suite, updates=2000), scale=0.3)[0]
+    assert short.updates == short.changes["schedule_updates"] == 1000
+    assert replace(suite, fields={"schedule_updates": 7}).cells()[0].changes["schedule_updates"] == 7
+
+
+def test_a_run_is_as_long_as_asked_for_and_is_evaluated_on_the_way() -> None:
+    suite = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), updates=2000)
+    assert (suite.cells()[0].updates, suite.cells()[0].evaluate_every) == (2000, 400)
+    assert [(cell.updates, cell.evaluate_every) for cell in replace(suite, updates=7000).cells()] == [(7000, 5000)]
+    assert replace(suite, evaluate_every=2000).cells()[0].evaluate_every == 2000  # once, at the end
+
+
+def test_a_suite_in_yaml_is_told_what_a_suite_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["benchmark", str(tmp_path / "mine.yaml")]) == 2
+    assert "TOML" in capsys.readouterr().err
+
+
+def test_the_suites_in_the_docs_can_be_run(tmp_path: Path) -> None:
+    blocks = re.findall(r"```toml\n(.*?)```", (Path(__file__).parent.parent / "docs" / "benchmark.md").read_text(), re.DOTALL)
+    assert len(blocks) == 2
+    for block in blocks:
+        (tmp_path / "mine.toml").write_text(block)
+        assert read_suite(str(tmp_path / "mine.toml")).cells()
+
+
+def test_a_field_that_came_later_leaves_older_results_what_they_are() -> None:
+    cell = Suite("s", "t", ("maze2d-umaze-v1",), ("gpc-sac",), preset="fast").cells()[0]
+    assert "normalise" not in settings(make_algorithm("gpc-sac", "maze2d-umaze-v1", "fast"))
+    assert settings(make_algorithm("gpc-sac", "hopper-medium-v2", "fast"))["normalise"] is True
+    assert replace(cell, changes={"normalise": False}).key() == cell.key()
+    assert replace(cell, changes={"normalise": True}).key() != cell.key()
+
+
+def test_files_of_a_suite_are_found_beside_it(maze_file: Path, tmp_path: Path) -> None:
+    (tmp_path / "log.hdf5").write_bytes(maze_file.read_bytes())
+    text = 'title = "t"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms = ["sac"]\n[data]\nmaze2d-umaze-v1 = "log.hdf5"\n'
+    (tmp_path / "mine.toml").write_text(text)
+    assert read_suite(str(tmp_path / "mine.toml")).cells()[0].origin().startswith("generated ")
+
+
+def test_narrowing_picks_algorithms_datasets_and_variants() -> None:
+    suite = Suite("s", "t", ("maze2d-umaze-v1", "maze2d-large-v1"), ("gpc-sac", "sac"), updates=100_000)
+    cells = narrow(suite, ("sac", "*-large-*"), 0.1)
+    assert [(cell.algorithm, cell.dataset, cell.updates) for cell in cells] == [("sac", "maze2d-large-v1", 10_000)]
+    with pytest.raises(ValueError, match="unknown part of the suite 'td4'"):
+        narrow(suite, ("td4",))
+    with pytest.raises(ValueError, match="scale"):
+        narrow(suite, scale=2.0)
+
+
+def test_every_algorithm_is_in_some_suite() -> None:
+    assert {algorithm for name in suite_names() for algorithm in read_suite(name).algorithms} == set(ALGORITHMS)
