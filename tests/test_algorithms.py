@@ -97,11 +97,12 @@ def expected_ood(
     halves = [(batch.observation, draw.action, batch.state_cell), (batch.next_observation, draw.next_action, batch.next_state_cell)]
     cells = [cells_of(state, cell, action) for _, action, cell in halves]
     alone = algorithm.prior == "dataset-only"  # the log's counts stand still, and a use counts for itself
+    most = algorithm.most_visits or np.inf
     for half in [] if alone else cells:
         counts.update(half)
 
     def u_of(half: list[tuple[int, ...]]) -> Any:
-        return float(algorithm.pessimism) * np.sqrt(np.log(2) / np.array([max(counts[cell] + alone, 1) for cell in half]))
+        return float(algorithm.pessimism) * np.sqrt(np.log(2) / np.array([min(max(counts[cell] + alone, 1), most) for cell in half]))
 
     terms: list[float] = []
     for (observation, action, _), half, beta in zip(halves, cells, (algorithm.beta, algorithm.beta_next), strict=True):
@@ -130,11 +131,15 @@ def cells_of(state: Any, state_cells: Any, action: Any) -> list[tuple[int, ...]]
         (gpc(prior="dataset-only"), None),
         (gpc(prior="dataset", relative=True), None),
         (gpc(prior="dataset-only", relative=True), None),
+        (gpc(most_visits=2, prior="dataset", relative=True), None),
     ],
-    ids=["both terms", "bounded table", "only s", "only s'", "floor of 0", "the log alone", "relative", "relative to the log alone"],
+    ids=[
+        *("both terms", "bounded table", "only s", "only s'", "floor of 0"),
+        *("the log alone", "relative", "relative to the log alone", "counts read up to 2"),
+    ],
 )
 def test_the_ood_loss_is_the_paper_s_over_many_updates(algorithm: GPCSAC, table: SparseTable | None, make_log: MakeLog) -> None:
-    """Fails if either OOD term, the floor, the logarithm, the count update or what is subtracted for the log's action is left out."""
+    """Fails if either OOD term, the floor, the logarithm, the count update, the most visits or what is subtracted for the log's action is left out."""
     data = make_log(rows=64)
     data.observation[:] = np.round(data.observation / 2)  # few state cells, so that counts grow
     data.next_observation[:] = np.round(data.next_observation / 2)
