@@ -139,7 +139,7 @@ def cells_of(state: Any, state_cells: Any, action: Any) -> list[tuple[int, ...]]
     ],
 )
 def test_the_ood_loss_is_the_paper_s_over_many_updates(algorithm: GPCSAC, table: SparseTable | None, make_log: MakeLog) -> None:
-    """Fails if either OOD term, the floor, the logarithm, the count update, the most visits or what is subtracted for the log's action is left out."""
+    """Fails if an OOD term, the floor, the logarithm, the count update, the most visits or what is subtracted for the log is left out."""
     data = make_log(rows=64)
     data.observation[:] = np.round(data.observation / 2)  # few state cells, so that counts grow
     data.next_observation[:] = np.round(data.next_observation / 2)
