@@ -86,7 +86,7 @@ def test_every_dataset_of_the_paper_has_its_two_table_rows() -> None:
 
 
 def gpc(**changes: Any) -> GPCSAC:
-    return GPCSAC(**(SMALL | {"bins": 3, "pessimism": 2.0, "q_floor": -1e6} | changes))
+    return GPCSAC(**(SMALL | {"bins": 3, "pessimism": 2.0, "q_floor": -1e6, "ood_next_weight": 0.5} | changes))
 
 
 def expected_ood(

@@ -35,7 +35,7 @@ class CountFields:
     beta_next: float = 0.1  # how much of u is taken from Q(s', a'~pi)
     in_weight: float = 1.0  # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
     ood_weight: float = 0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
-    ood_next_weight: float = 0.5  # weight of the (s', a'~pi) term; the published results let no gradient through it: 0
+    ood_next_weight: float = 0.0  # weight of the (s', a'~pi) term; the text says 1, the published results let no gradient through it: 0
     prior: Literal["none", "dataset", "dataset-only"] = "none"  # start the table empty, or with the log's own actions, or only them
     relative: bool = False  # take from Q(s, a~pi) only what u is above u of the log's own action at s; not in the paper
     margin: float = 3.0  # cells keep their identity this many times the data's width (m in Eq. 2)
