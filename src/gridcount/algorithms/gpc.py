@@ -41,7 +41,7 @@ class CountFields:
     margin: float = 3.0  # cells keep their identity this many times the data's width (m in Eq. 2)
     state_bins: int | None = None  # partitions per state dimension; None: as bins
     state_resolution: StateResolution = "exact"  # "published" merges states as 32-bit codes did
-    most_visits: int | None = later(None)  # larger counts are read as this, so that u stops fading; None: as in the paper
+    most_visits: int = later(0)  # larger counts are read as this, so that u stops fading; 0: no limit, as in the paper
     normalise: bool = later(False)  # networks see observations normalised by the log's mean and standard deviation; not in the paper
     table_megabytes: int = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
 
@@ -130,7 +130,7 @@ def count(config: CountFields, state: GPCState[Any], batch: Batch, drawn: Action
         table, visits = state.table.visit(state_cell, action_cell)
 
     def uncertainty(visits: Array) -> Array:
-        read = visits if config.most_visits is None else jnp.minimum(visits, config.most_visits)
+        read = jnp.minimum(visits, config.most_visits) if config.most_visits else visits
         return count_uncertainty(read, state.learner.updates // EPOCH + 1, number(config.pessimism))
 
     here, there = jnp.split(uncertainty(visits), 2)

@@ -14,6 +14,8 @@ FAST: dict[str, dict[str, Any]] = {
     "maze2d": {"hidden": (64, 64), "layer_norm": True, "average_step": 0.001, "epochs": 120},
     "other": {"hidden": (256, 256), "epochs": 300},
 }
+# GPC-SAC in larger mazes: besides as many state cells as umaze has, pessimism that stops fading and an average over more policies
+LARGER = {"most_visits": 64, "average_step": 0.0001}
 # And what a single algorithm needs besides, in a domain or on a dataset.
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     # CQL's default rate, CORL's 3e-5 being for a million updates; and 4 actions of each kind, since a CPU takes time for every one
@@ -24,11 +26,8 @@ FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("sac-n", "other"): {"n_critics": 10},
     ("edac", "other"): {"n_critics": 10},
     ("gpc-sac", "maze2d"): {"state_bins": 15, "pessimism": 0.4},  # docs/gpc-sac.md says why
-    # In larger mazes as many state cells as umaze has, so that counts grow and pessimism fades as fast as there
-    ("gpc-sac", "maze2d-medium-v1"): {"state_bins": 11},
-    ("gpc-sac", "maze2d-medium-dense-v1"): {"state_bins": 11},
-    ("gpc-sac", "maze2d-large-v1"): {"state_bins": 10},
-    ("gpc-sac", "maze2d-large-dense-v1"): {"state_bins": 10},
+    **{("gpc-sac", name): {"state_bins": 11} | LARGER for name in ("maze2d-medium-v1", "maze2d-medium-dense-v1")},
+    **{("gpc-sac", name): {"state_bins": 10} | LARGER for name in ("maze2d-large-v1", "maze2d-large-dense-v1")},
     ("gpc-sac", "other"): {
         "hidden": (128, 128),
         "layer_norm": True,

@@ -48,7 +48,7 @@ RANGES = {  # field -> its range, in every algorithm that has the field
     "bins": WHOLE,
     "state_bins": WHOLE,
     "margin": WHOLE,
-    "most_visits": WHOLE,
+    "most_visits": WEIGHT,
     "pessimism": WEIGHT,
     "q_floor": ANY,
     "beta": WEIGHT,
