@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,13 +20,14 @@ import pytest
 from rich.console import Console
 
 from gridcount.benchmark.calibrate import estimate
-from gridcount.benchmark.cells import Cell, Progress, diverged_rows
+from gridcount.benchmark.cells import Cell, Progress, Status, diverged_rows, run_cell
 from gridcount.benchmark.local import missing
 from gridcount.benchmark.overview import Overview
 from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, read_suite
 from gridcount.benchmark_commands import with_address
 from gridcount.cli import main
+from gridcount.training import run as runs
 from gridcount.training.run import Diverged
 
 SUITE = """
@@ -137,6 +139,15 @@ def test_a_run_is_taken_whole_from_the_place_that_has_more_of_it(finished: tuple
         assert read_results(*places) == rows
 
 
+def test_rows_that_stand_twice_in_a_file_count_once_unless_they_differ(finished: tuple[Path, Path], tmp_path: Path) -> None:
+    rows = read_results(finished[1] / "results.parquet")
+    write_rows(tmp_path / "twice.parquet", rows + rows)
+    assert read_results(tmp_path / "twice.parquet") == rows
+    write_rows(tmp_path / "twice.parquet", [*rows, rows[0] | {"score": 1234.5}])
+    with pytest.raises(ValueError, match=r"twice\.parquet says two things about"):
+        read_results(tmp_path / "twice.parquet")
+
+
 def test_two_processes_that_write_the_same_file_leave_it_whole(finished: tuple[Path, Path], tmp_path: Path) -> None:
     program = (
         "import sys; from pathlib import Path; from gridcount.benchmark.store import read_results, write_rows\n"
@@ -191,6 +202,38 @@ def test_a_cell_that_fails_is_named_and_the_others_finish(suite: Path, tmp_path:
     assert {row["dataset"] for row in read_results(tmp_path / "out" / "results.parquet")} == {"maze2d-umaze-v1"}
 
 
+def test_a_cell_that_fails_says_why_this_time(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Not what an earlier start of the same cell ended with."""
+    (tmp_path / "bad.hdf5").write_bytes(b"no log")
+    suite.write_text(re.sub("maze2d-umaze-v1 = .*", f'maze2d-umaze-v1 = "{tmp_path / "bad.hdf5"}"', suite.read_text()))
+    cell = next(cell for cell in read_suite(str(suite)).cells() if cell.algorithm == "sac")
+    directory = cell.directory(tmp_path / "out" / "cells")
+    with contextlib.suppress(MemoryError), Status(directory, cell, directory):
+        raise MemoryError
+    assert Progress.read(directory).note == "MemoryError"
+    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--only", "sac"]) == 1
+    assert "bad.hdf5" in capsys.readouterr().out.split("failed: ")[1]
+
+
+def test_one_seed_of_two_that_diverges_leaves_the_other_its_run(
+    finished: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Training is told to explode for seed 1 once both were trained; seed 0 then has what it had beside it."""
+    cell = next(cell for cell in read_suite(str(finished[0])).cells() if cell.algorithm == "sac")
+    train = runs.train
+
+    def exploding(plan: runs.Plan, *words: Any, **named: Any) -> None:
+        train(plan, *words, **named)
+        if 1 in plan.seeds:
+            raise Diverged(1, "metric 'critic_loss' became inf", 300, "")
+
+    monkeypatch.setattr(runs, "train", exploding)
+    rows = run_cell(cell, tmp_path / "run")
+    assert {(row["seed"], "diverged" in row) for row in rows} == {(0, False), (1, True)}
+    before = figures([row for row in read_results(finished[1]) if row["key"] == cell.key()])
+    assert figures(rows) == before
+
+
 def test_a_seed_that_diverges_is_a_result_and_the_others_finish_without_it(
     suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], finished: tuple[Path, Path]
 ) -> None:
@@ -218,7 +261,7 @@ def test_a_flag_that_would_do_nothing_is_refused(words: list[str], suite: Path, 
     assert "--workers" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flag", ["--updates", "--seeds", "--evaluate-every", "--episodes"])
+@pytest.mark.parametrize("flag", ["--updates", "--seeds", "--evaluate-every", "--episodes", "--workers", "--cell-cores"])
 def test_numbers_below_one_are_refused(flag: str, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["benchmark", str(suite), flag, "0"]) == 2
     assert "must be at least 1" in capsys.readouterr().err
@@ -252,12 +295,17 @@ def test_an_estimate_is_not_shorter_than_the_longest_cell() -> None:
     assert estimate([long, short], per_update, cores=1, workers=1) == 22_000
 
 
-def test_two_suites_share_a_folder_and_its_runs_but_not_their_rows(finished: tuple[Path, Path], tmp_path: Path) -> None:
+def test_two_suites_share_a_folder_and_its_runs_but_not_their_rows(
+    finished: tuple[Path, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     shutil.copytree(finished[1], tmp_path / "out")
     shutil.rmtree(tmp_path / "out" / "cells")  # as where they ran on a cluster
     other = tmp_path / "other.toml"
     other.write_text(finished[0].read_text() + '\n[[variants]]\nname = "as it was"\n')
-    assert main(["benchmark", str(other), "--out", str(tmp_path / "out"), "--only", "sac"]) == 0
+    command = ["benchmark", str(other), "--out", str(tmp_path / "out"), "--only", "sac"]
+    assert main([*command, "--dry-run"]) == 0
+    assert "1 cells, 0 to run" in capsys.readouterr().out
+    assert main(command) == 0
     rows = read_results(tmp_path / "out" / "results.parquet")
     assert len([row for row in rows if row["suite"] == "small"]) == 2 * 2 * 3
     assert len([row for row in rows if (row["suite"], row["variant"]) == ("other", "as it was")]) == 2 * 3

@@ -36,12 +36,12 @@ def test_a_value_out_of_range_is_refused_with_the_range(
 
 @pytest.mark.parametrize(
     ("field", "allowed"),
-    [("kernel", "gaussian or laplacian"), ("weighting", "inverse or exponential"), ("passes", "a number")],
+    [("kernel", "gaussian or laplacian"), ("weighting", "inverse or exponential"), ("passes", "a whole number")],
 )
 def test_a_word_that_means_nothing_is_refused(field: str, allowed: str) -> None:
     with pytest.raises(ValueError, match=f"--{field} is 'gausian'; it must be {allowed}"):
         make_algorithm("uwac", "", **{field: "gausian"})
-    with pytest.raises(ValueError, match="--bins is 'many'; it must be auto or a number"):
+    with pytest.raises(ValueError, match="--bins is 'many'; it must be auto or a whole number"):
         make_algorithm("gpc-sac", "", bins="many")
 
 

@@ -69,6 +69,27 @@ def test_one_more_setting_on_one_dataset_leaves_the_usual_one_its_column_and_its
     assert any("fewer than half of the datasets: gpc-sac · hidden 256x256x256" in note for note in table.notes)
 
 
+def test_a_preset_that_differs_by_dataset_stays_one_method_beside_another_size_of_network() -> None:
+    bins = {"maze2d-umaze-v1": 15, "maze2d-medium-v1": 11, "maze2d-large-v1": 10}
+    rows = [row for dataset, count in bins.items() for row in make_rows("s", "gpc-sac", dataset, config={"state_bins": count})]
+    rows += [row | {"preset": "paper"} for row in make_rows("s", "gpc-sac", "maze2d-umaze-v1", config={"hidden": [256, 256, 256]})]
+    section = section_of(rows)
+    assert set(section.common_datasets()) == set(bins)
+    assert set(section.common()) == {"gpc-sac"}
+    assert {each.dataset for each in section.experiments if each.method == "gpc-sac"} == set(bins)
+
+
+def test_the_papers_number_stands_where_ours_is_not_measured_yet() -> None:
+    published = {"iql": {"maze2d-umaze-v1": [46.9], "maze2d-large-v1": [64.2]}}
+    rows = [row for dataset in published["iql"] for row in make_rows("s", "gpc-sac", dataset)] + make_rows("s", "iql", "maze2d-umaze-v1")
+    table = score_table(section_of(rows, published=published))
+    assert table is not None
+    texts = {line[0].text: line[table.columns.index("iql")] for line in table.rows}
+    assert (texts["maze2d-large-v1"].plain(), texts["maze2d-large-v1"].muted) == ("paper 64.2", True)
+    assert not texts["maze2d-umaze-v1"].muted
+    assert texts["average"].plain() == ""
+
+
 def test_a_single_evaluation_is_called_that_and_has_no_cost() -> None:
     section = section_of(make_rows("s", "sac", "maze2d-umaze-v1", evaluations=1))
     table = score_table(section)
@@ -152,7 +173,17 @@ def test_a_seed_that_diverged_is_counted_and_told() -> None:
     texts = {line[0].text: line[1].plain() for line in table.rows}
     assert "1 of 3 diverged" in texts["maze2d-umaze-v1"]
     assert texts["hopper-medium-v2"] == "diverged"
-    assert any("seed 1: metric 'critic_loss' became inf" in note for note in table.notes)
+    for each in all_tables(section_of(rows + lost)):
+        assert any("seed 1: metric 'critic_loss' became inf" in note for note in each.notes), each.name
+
+
+def test_a_seed_that_diverged_before_it_was_scored_is_not_among_the_seeds_of_a_score() -> None:
+    rows = make_rows("s", "sac", "maze2d-umaze-v1", seeds=range(5))
+    lost = {name: value for name, value in rows[0].items() if name not in ("score", "return", "success", "seconds")}
+    rows = [row for row in rows if row["seed"]] + [lost | {"updates": 0, "diverged": "at once"}]
+    tables = {table.name: table for table in all_tables(section_of(rows))}
+    assert dict(tables["scores"].protocol)["Seeds"] == "4 (1 to 4)"
+    assert any("fewer than 5 seeds" in note for note in tables["aggregates"].notes)
 
 
 def test_markup_in_names_is_escaped_in_every_format() -> None:

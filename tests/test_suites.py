@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
-from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
+from gridcount.benchmark.suites import Suite, Variant, narrow, read_suite, suite_names
 from gridcount.cli import main
 from gridcount.data.paper import PAPER
 from gridcount.training.run import settings
@@ -48,6 +48,15 @@ def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() 
         ("published = { sac = 1.0 }", "[MEAN, SPREAD]"),
         ('variants = [{ name = "a", feilds = {} }]', "fields"),
         ("variants = [1]", "a variant is 1"),
+        ("variants = []", "'variants' is empty"),
+        ("algorithm_fields = { sac = 3 }", "[algorithm_fields] sac is 3; it must be a table"),
+        ("fields = { hidden = 64 }", "--hidden is 64; it must be a list of whole numbers"),
+        ("fields = { hidden = [64.5] }", "it must be a list of whole numbers"),
+        ("fields = { batch_size = 2.5 }", "--batch-size is 2.5; it must be a whole number"),
+        ("fields = { batch_size = true }", "it must be a whole number"),
+        ("fields = { discount = [0.9, 0.99] }", "it must be a number"),
+        ('fields = { layer_norm = "yes" }', "--layer-norm is 'yes'; it must be true or false"),
+        ("fields = { layer_norm = 1 }", "it must be true or false"),
         ('kind = "scatter"', "ablation"),
         ('variants = [{ name = "a" }, { name = "a" }]', "two variants are called 'a'"),
         ('variants = [{ name = "a" }, { name = "b", fields = { discount = 0.99 } }]', "the variants 'a' and 'b' are the same sac"),
@@ -63,6 +72,14 @@ def test_a_wrong_suite_file_is_refused_with_the_way_out(
     error = capsys.readouterr().err
     assert "mine.toml" in error
     assert message in error
+
+
+def test_variants_that_a_preset_makes_the_same_are_refused() -> None:
+    """The fast preset of a maze has LayerNorm, so leaving it out is a variant; the paper's has none."""
+    suite = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), preset="fast", variants=(Variant("a"), Variant("b", {"layer_norm": False})))
+    assert len(narrow(suite)) == 2
+    with pytest.raises(ValueError, match="'a' and 'b' are the same sac on maze2d-umaze-v1, preset paper"):
+        narrow(replace(suite, preset="paper"))
 
 
 def test_fields_can_change_for_every_algorithm_or_for_one() -> None:

@@ -78,7 +78,12 @@ def benchmark(words: list[str]) -> int:
 
 
 def _refuse_idle_flags(options: Benchmark) -> None:
-    """Refuse flags that would do nothing where the cells run."""
+    """Refuse flags that would do nothing where the cells run, or ask for less than one of something."""
+    for name in ("workers", "cell_cores"):
+        if (value := getattr(options, name)) is not None and value < 1:
+            raise ValueError(f"--{name.replace('_', '-')} is {value}; it must be at least 1")
+    if options.cell_accelerators < 0:
+        raise ValueError(f"--cell-accelerators is {options.cell_accelerators:g}; it must be at least 0")
     if options.ray and options.workers is not None:
         raise ValueError("--workers is for this machine; on a cluster --cell-cores says what a cell asks for")
     if not options.ray and (options.cell_cores, options.cell_accelerators) != (1, 0):

@@ -32,7 +32,7 @@ class CountFields:
     pessimism: float | Literal["auto"] = "auto"  # scale of the uncertainty (alpha of u)
     q_floor: float | Literal["auto"] = "auto"  # penalised values stay above this; 0 in the paper
     beta: float = 1.0  # how much of u is taken from Q(s, a~pi)
-    beta_next: float = 0.1  # how much of u is taken from Q(s', a'~pi)
+    beta_next: float = 0.1  # how much of u is taken from Q(s', a'~pi), where ood_next_weight is above 0
     in_weight: float = 1.0  # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
     ood_weight: float = 0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
     ood_next_weight: float = 0.0  # weight of the (s', a'~pi) term; the text says 1, the published results let no gradient through it: 0

@@ -1,7 +1,6 @@
 """What values each hyper-parameter may have: one table for the fields of every algorithm, so that nonsense is refused before it trains."""
 
 import math
-from dataclasses import fields
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 
@@ -105,22 +104,34 @@ RANGES = {  # field -> its range, in every algorithm that has the field
 
 
 def refuse_out_of_range(algorithm: Any) -> None:
-    """Refuse a field whose value lies outside its range, or is a word it does not know, naming its flag."""
+    """Refuse a field whose value is of the wrong kind, a word it does not know or outside its range, naming its flag."""
     for name, kind in get_type_hints(type(algorithm)).items():
-        value, words = getattr(algorithm, name), _words(kind)
-        if isinstance(value, str) and value not in words:
-            allowed_words = " or ".join((*words, *(["a number"] if name in RANGES else [])))
-            raise ValueError(f"--{name.replace('_', '-')} is '{value}'; it must be {allowed_words}")
-    for field in fields(algorithm):
-        value, allowed = getattr(algorithm, field.name), RANGES.get(field.name)
+        value, allowed = getattr(algorithm, name), RANGES.get(name)
+        flag = f"--{name.replace('_', '-')}"
+        if not _fits(value, kind):
+            raise ValueError(f"{flag} is {value!r}; it must be {' or '.join(_in_words(kind))}")
         numbers = [number for number in (value if isinstance(value, tuple) else (value,)) if isinstance(number, int | float)]
         if allowed is not None and not all(map(allowed.holds, numbers)):
-            shown = " ".join(f"{number:g}" for number in numbers)
-            raise ValueError(f"--{field.name.replace('_', '-')} is {shown}; it must be {allowed}")
+            raise ValueError(f"{flag} is {' '.join(f'{number:g}' for number in numbers)}; it must be {allowed}")
 
 
-def _words(kind: Any) -> tuple[str, ...]:
-    """The words a field of this type may be: a Literal's, alone or beside a number."""
+def _fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a field's kind, as TOML and flags give values: a whole number does where a number is wanted."""
+    if get_origin(kind) is Literal:
+        return value in get_args(kind)
+    if get_origin(kind) is tuple:
+        return isinstance(value, tuple) and all(_fits(each, get_args(kind)[0]) for each in value)
+    if parts := get_args(kind):
+        return any(_fits(value, part) for part in parts)
+    return isinstance(value, int | float if kind is float else kind) and (kind is bool or not isinstance(value, bool))
+
+
+def _in_words(kind: Any) -> tuple[str, ...]:
+    """What a field of this kind may be: words first."""
     if get_origin(kind) is Literal:
         return get_args(kind)
-    return tuple(word for part in get_args(kind) for word in _words(part))
+    if get_origin(kind) is tuple:
+        return ("a list of whole numbers",)
+    if parts := get_args(kind):
+        return tuple(sorted((word for part in parts for word in _in_words(part)), key=lambda word: " " in word))
+    return {int: ("a whole number",), float: ("a number",), bool: ("true or false",)}.get(kind, ())

@@ -205,7 +205,7 @@ class Status:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         state = "done" if error is None else "stopped" if isinstance(error, runs.Interrupted) else "failed"
-        self._tell(state=state, note="" if error is None else str(error).splitlines()[0])
+        self._tell(state=state, note="" if error is None else (str(error).splitlines() or [type(error).__name__])[0])
 
     def begin(self, updates: int, done: int) -> None:
         """A run of `updates` starts (or goes on) at `done`."""

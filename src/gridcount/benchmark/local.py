@@ -15,7 +15,7 @@ from types import FrameType
 
 from rich.console import Console
 
-from gridcount.benchmark.cells import Cell, Progress
+from gridcount.benchmark.cells import STATUS, Cell, Progress
 from gridcount.benchmark.overview import Overview
 from gridcount.benchmark.store import finished_seeds, read_results, write_rows
 from gridcount.training.checkpoints import numbered
@@ -36,12 +36,15 @@ class Job:
 
 
 def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
-    """What is left to run: cells without their finished seeds, and sets of seeds that were begun kept together."""
+    """What is left to run: cells without their finished seeds, and sets of seeds that were begun kept together.
+
+    What another suite in the folder has finished is not left: `adopt` takes it over.
+    """
     stored = _stored(out)
     left = []
     for cell in cells:
         key = cell.key()
-        wanted = set(cell.seeds) - finished_seeds(stored, cell.suite, key)
+        wanted = set(cell.seeds) - finished_seeds(stored, None, key)
         for begun in sorted((out / "cells").glob(f"{key}--seeds-*")):
             seeds = tuple(int(seed) for seed in begun.name.rsplit("--seeds-", 1)[1].split("-"))
             if numbered(begun / "checkpoints") and set(seeds) <= wanted:
@@ -104,6 +107,7 @@ def _start(cell: Cell, out: Path, cores: tuple[int, ...]) -> Job:
     directory = cell.directory(out / "cells")
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "cell.json").write_text(cell.to_json())
+    (directory / STATUS).unlink(missing_ok=True)  # of an earlier start, whose last words are not this one's
     words = [str(directory / "cell.json"), str(directory), str(cell.results(out / "results")), ",".join(map(str, cores))]
     with (directory / "log.txt").open("ab") as log:
         process = subprocess.Popen(

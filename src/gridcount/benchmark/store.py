@@ -45,15 +45,20 @@ def read_results(*places: Path) -> list[Row]:
             runs[tuple(row[name] for name in RUN)].append(row)
         for identity, rows in runs.items():
             known, where = found.get(identity, ([], path))
-            _refuse_contradiction(known, where, rows, path)
-            if len(rows) > len(known):
-                found[identity] = (rows, path)
+            once = {row["updates"]: row for row in reversed(rows)}  # of a row that stands twice in a file, one
+            for other, place in ((rows, path), (known, where)):
+                _refuse_contradiction(other, place, list(once.values()), path)
+            if len(once) > len(known):
+                found[identity] = (list(once.values()), path)
     return [row for identity in sorted(found) for row in sorted(found[identity][0], key=lambda row: int(row["updates"]))]
 
 
-def finished_seeds(rows: Iterable[Row], suite: str, key: str) -> set[int]:
-    """Seeds of an experiment whose last evaluation is in the store, or what there is of them before their numbers exploded."""
-    own = [row for row in rows if row["suite"] == suite and row["key"] == key]
+def finished_seeds(rows: Iterable[Row], suite: str | None, key: str) -> set[int]:
+    """Seeds of an experiment whose last evaluation is in the store, or what there is of them before their numbers exploded.
+
+    Without a suite: whichever suite ran them.
+    """
+    own = [row for row in rows if row["suite"] == (suite or row["suite"]) and row["key"] == key]
     return {row["seed"] for row in own if row["updates"] == row["planned_updates"] or "diverged" in row}
 
 
@@ -62,6 +67,8 @@ def _refuse_contradiction(known: list[Row], where: Path, rows: list[Row], path: 
     for row in rows:
         if row["updates"] in before and before[row["updates"]] != _figures(row):
             what = f"{row['algorithm']} on {row['dataset']}, seed {row['seed']}, update {row['updates']:,}"
+            if where == path:
+                raise ValueError(f"{path} says two things about {what}; give the files it was made from instead")
             raise ValueError(f"{path} and {where} disagree about {what}: they come from different code or machines. Leave one of them out")
 
 

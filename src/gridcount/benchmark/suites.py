@@ -117,6 +117,7 @@ def read_suite(name: str) -> Suite:
 def narrow(suite: Suite, only: tuple[str, ...] = (), scale: float = 1.0) -> list[Cell]:
     """The suite's cells whose algorithm, dataset or variant matches, each kind of pattern on its own, with a share of their updates."""
     cells = suite.cells()
+    _refuse_namesakes(cells)  # a preset may undo what told two variants apart
     kinds = {
         kind: [p for p in only if any(fnmatch(getattr(cell, kind), p) for cell in cells)] for kind in ("algorithm", "dataset", "variant")
     }
@@ -151,7 +152,8 @@ def _refuse_namesakes(cells: list[Cell]) -> None:
         algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
         first = found.setdefault(f"{cell.dataset} {algorithm}", cell)
         if first is not cell:
-            raise ValueError(f"the variants '{first.variant}' and '{cell.variant}' are the same {cell.algorithm} on {cell.dataset}")
+            what = f"{cell.algorithm} on {cell.dataset}, preset {cell.preset}"
+            raise ValueError(f"the variants '{first.variant}' and '{cell.variant}' are the same {what}")
 
 
 def _beside(suite: Path, file: str) -> str:
@@ -197,6 +199,11 @@ def _refuse_misfits(written: dict[str, Any]) -> None:
     for needed in ("title", "datasets", "algorithms"):
         if not written.get(needed):
             raise ValueError(f"'{needed}' is missing")
+    if "variants" in written and not written["variants"]:
+        raise ValueError("'variants' is empty; leave it out for a suite without variants")
+    for algorithm, changed in written.get("algorithm_fields", {}).items():
+        if not isinstance(changed, dict):
+            raise ValueError(f"[algorithm_fields] {algorithm} is {changed!r}; it must be a table of fields")
     datasets, algorithms = written["datasets"], written["algorithms"]
     for word in ("datasets", "algorithms"):
         if twice := [each for each, times in Counter(map(str, written[word])).items() if times > 1]:

@@ -21,6 +21,12 @@ UNRECORDED = "not recorded"
 SOURCES = {"d4rl": "D4RL's own", "generated": "generated", "re-collected": "re-collected", "own": "the user's own"}
 NAMED = 3  # differing settings a name spells out
 THRESHOLDS = 101  # of a performance profile
+WAYS = {
+    "planned_updates": "{:,} updates",
+    "episodes": "{:,} episodes",
+    "source": "{} data",
+    "preset": "preset {}",
+}  # how it was run, in words
 NOT_METRICS = {
     "score",
     "seed",
@@ -97,6 +103,11 @@ class Experiment:
     def seeds(self) -> tuple[int, ...]:
         """In order."""
         return tuple(sorted({row["seed"] for row in self.rows}))
+
+    @property
+    def scored_seeds(self) -> tuple[int, ...]:
+        """Those its scores are from: not one that diverged before it was evaluated; all, where nothing is scored."""
+        return tuple(self.scores.seeds) if self.scores else self.seeds
 
     @cached_property
     def diverged(self) -> dict[int, str]:
@@ -280,16 +291,18 @@ def _told_apart(experiments: list[Experiment]) -> list[Experiment]:
 def _notes(group: list[Experiment], elsewhere: list[Experiment]) -> list[str]:
     """For each of several experiments, the settings that differ among them; where that does not tell them apart, their names too.
 
-    The one set up as on the other datasets is the usual one, and needs no note.
+    The one run as on the other datasets is the usual one, and needs no note; a preset may set fields by dataset, so they come second.
     """
     facts = [_facts(each) for each in group]
     differing = [
         name for name in dict.fromkeys(name for each in facts for name in each) if len({str(each.get(name)) for each in facts}) > 1
     ]
-    alike = [sum(all(_facts(other).get(name) == each.get(name) for name in differing) for other in elsewhere) for each in facts]
+    others = [_facts(other) for other in elsewhere]
+    ways = [name for name in differing if name in WAYS]
+    alike = [tuple(sum(all(o.get(n) == each.get(n) for n in names) for o in others) for names in (ways, differing)) for each in facts]
     notes = [", ".join(str(each.get(name, f"no {name}")) for name in differing[:NAMED]) for each in facts]
     if len(set(notes)) == len(notes):
-        usual = [index for index, count in enumerate(alike) if count == max(alike) > 0]
+        usual = [index for index, count in enumerate(alike) if count == max(alike) > (0, 0)]
         return [("" if usual == [index] else note) for index, note in enumerate(notes)]
     names = [(each.said("run") or [each.key.rsplit("--", 1)[-1]])[0] for each in group]
     if len(set(names)) < len(names):
@@ -301,8 +314,7 @@ def _facts(each: Experiment) -> dict[str, str]:
     """What may tell an experiment from its namesakes: setting -> how a name says it."""
     row = each.rows[0]
     settings = {name: f"{name} {_plain(value)}" for name, value in sorted(json.loads(row.get("config", "{}")).items())}
-    words = {"planned_updates": "{:,} updates", "episodes": "{:,} episodes", "source": "{} data", "preset": "preset {}"}
-    said = {name: text.format(row[name]) for name, text in words.items() if row.get(name) is not None}
+    said = {name: text.format(row[name]) for name, text in WAYS.items() if row.get(name) is not None}
     return said | settings | {"fingerprint": f"data {str(row.get('fingerprint'))[:6]}"}
 
 

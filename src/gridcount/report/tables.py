@@ -67,10 +67,14 @@ def score_table(section: Section) -> Table | None:
         if not means and not any(cell and cell.diverged for cell in cells):
             continue
         best = max(means, key=lambda index: means[index]) if len(means) > 1 else None
-        entries = [_score_entry(section, cell, index == best) for index, cell in enumerate(cells)]
+        entries = [
+            _score_entry(section, cell, index == best) if cell else _paper_entry(section, dataset, method, "paper ")
+            for index, (method, cell) in enumerate(zip(ours, cells, strict=True))
+        ]
         rows.append((Entry(dataset), *entries, *(_paper_entry(section, dataset, name) for name in theirs)))
         records += [_score_record(section, cell) for cell in cells if cell and cell.scores]
-        records += [_paper_record(dataset, name, printed) for name in theirs if (printed := section.published(dataset, name))]
+        absent = [method for method, cell in zip(ours, cells, strict=True) if cell is None]
+        records += [_paper_record(dataset, name, printed) for name in (*absent, *theirs) if (printed := section.published(dataset, name))]
     if len(rows) > 1:
         rows.append(_averages(rows, section, ours, theirs))
     columns = ("dataset", *ours, *(f"{name} ({PAPER_ONLY})" for name in theirs))
@@ -115,7 +119,15 @@ def oracle_table(section: Section) -> Table | None:
     heads = ("suite", "dataset", "method", "seeds", "oracle_mean", "oracle_std")
     note = "An oracle: picking a run's best evaluation needs the environment that offline learning does not have. For comparison only."
     title = "Oracle: the best evaluation of each seed"
-    return Table("oracle", title, ("dataset", *methods), tuple(rows), (heads, tuple(records)), protocol(section.scored), (note,))
+    return Table(
+        "oracle",
+        title,
+        ("dataset", *methods),
+        tuple(rows),
+        (heads, tuple(records)),
+        protocol(section.scored),
+        (note, *_divergences(section)),
+    )
 
 
 def aggregate_table(section: Section) -> Table | None:
@@ -187,7 +199,7 @@ def cost_table(section: Section) -> Table | None:
     machines = "; ".join(dict.fromkeys(name for each in section.experiments for name in each.said("machine"))) or "not recorded"
     facts = (*protocol(section.experiments), ("Machine", machines))
     title = "Cost: seconds per 1,000 updates and seed"
-    return Table("cost", title, columns, tuple(rows), (heads, tuple(records)), facts, tuple(notes))
+    return Table("cost", title, columns, tuple(rows), (heads, tuple(records)), facts, (*notes, *_divergences(section)))
 
 
 def ablation_table(section: Section) -> Table | None:
@@ -217,7 +229,7 @@ def is_ablation(section: Section) -> bool:
 def protocol(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:
     """How numbers came about: what holds for all experiments once, what differs with those it holds for."""
     named: dict[str, Callable[[Experiment], str]] = {
-        "Seeds": lambda each: f"{len(each.seeds)} ({_ranges(each.seeds)})",
+        "Seeds": lambda each: f"{len(each.scored_seeds)} ({_ranges(each.scored_seeds)})",
         "Updates": _updates,
         "Evaluated": _evaluated,
         "Data": lambda each: each.source,
@@ -248,9 +260,10 @@ def _score_entry(section: Section, cell: Experiment | None, best: bool) -> Entry
     return Entry(text, ", ".join(filter(None, (lost, f"paper {_spread(*printed)}"))), scores.mean - printed[0], marked, best)
 
 
-def _paper_entry(section: Section, dataset: str, algorithm: str) -> Entry:
+def _paper_entry(section: Section, dataset: str, algorithm: str, before: str = "") -> Entry:
+    """The paper's number where there is none of ours."""
     printed = section.published(dataset, algorithm)
-    return Entry("" if printed is None else _spread(*printed), muted=True)
+    return Entry("" if printed is None else f"{before}{_spread(*printed)}", muted=True)
 
 
 def _score_record(section: Section, cell: Experiment) -> tuple[Number, ...]:
@@ -322,13 +335,13 @@ def _aggregate_notes(section: Section) -> tuple[str, ...]:
     notes = [f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have: {', '.join(shared)}."]
     if left_out := dict.fromkeys(each.method for each in section.scored if each.method not in compared):
         notes.append(f"Left out, with fewer than half of the datasets: {', '.join(left_out)}.")
-    sizes = [len(each.seeds) for each in section.scored if each.dataset in shared and each.method in compared]
+    sizes = [len(each.scored_seeds) for each in section.scored if each.dataset in shared and each.method in compared]
     notes.append("In brackets: 95 % intervals of a stratified bootstrap over seeds.")
     if min(sizes) == 1:
         notes.append("Where every dataset has one seed there is no interval.")
     if min(sizes) < FEW:
         notes.append(f"From fewer than {FEW} seeds these intervals are too narrow.")
-    return tuple(notes)
+    return (*notes, *_divergences(section))
 
 
 def _estimate_entry(each: Estimate, scale: float, digits: int = 1) -> Entry:
