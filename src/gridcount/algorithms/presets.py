@@ -3,19 +3,17 @@
 from typing import Any, Literal
 
 from gridcount.algorithms.papers import PAPERS
-from gridcount.data.catalogue import domain_of, unknown
+from gridcount.data.catalogue import MAZE_NAMES, domain_of, unknown
 
 Preset = Literal["fast", "paper"]
 PRESETS = ("fast", "paper")
 DEFAULT_EPOCHS = 1000
 
-# Small networks for a CPU, by domain: for every algorithm that has the field.
+# Small networks for a CPU, by domain or dataset: for every algorithm that has the field.
 FAST: dict[str, dict[str, Any]] = {
     "maze2d": {"hidden": (64, 64), "layer_norm": True, "average_step": 0.001, "epochs": 120},
     "other": {"hidden": (256, 256), "epochs": 300},
-}
-# GPC-SAC in larger mazes: besides as many state cells as umaze has, pessimism that stops fading and an average over more policies
-LARGER = {"most_visits": 64, "average_step": 0.0001}
+} | {name: {"hidden": (128, 128)} for name in MAZE_NAMES if "umaze" not in name}  # more corridors to tell apart
 # And what a single algorithm needs besides, in a domain or on a dataset.
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     # CQL's default rate, CORL's 3e-5 being for a million updates; and 4 actions of each kind, since a CPU takes time for every one
@@ -26,8 +24,9 @@ FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("sac-n", "other"): {"n_critics": 10},
     ("edac", "other"): {"n_critics": 10},
     ("gpc-sac", "maze2d"): {"state_bins": 15, "pessimism": 0.4},  # docs/gpc-sac.md says why
-    **{("gpc-sac", name): {"state_bins": 11} | LARGER for name in ("maze2d-medium-v1", "maze2d-medium-dense-v1")},
-    **{("gpc-sac", name): {"state_bins": 10} | LARGER for name in ("maze2d-large-v1", "maze2d-large-dense-v1")},
+    # In larger mazes as many state cells as umaze has, so that counts grow and pessimism fades as fast as there
+    **dict.fromkeys((("gpc-sac", "maze2d-medium-v1"), ("gpc-sac", "maze2d-medium-dense-v1")), {"state_bins": 11}),
+    **dict.fromkeys((("gpc-sac", "maze2d-large-v1"), ("gpc-sac", "maze2d-large-dense-v1")), {"state_bins": 10}),
     ("gpc-sac", "other"): {
         "hidden": (128, 128),
         "layer_norm": True,
@@ -57,5 +56,5 @@ def preset_fields(algorithm: str, dataset: str, preset: str) -> dict[str, Any]:
     fields = {"epochs": DEFAULT_EPOCHS} | published.get(domain, {}) | published.get(dataset, {})
     if preset == "fast":
         size = domain if domain in FAST else "other"
-        fields |= FAST[size] | FAST_OWN.get((algorithm, size), {}) | FAST_OWN.get((algorithm, dataset), {})
+        fields |= FAST[size] | FAST.get(dataset, {}) | FAST_OWN.get((algorithm, size), {}) | FAST_OWN.get((algorithm, dataset), {})
     return fields
