@@ -25,8 +25,8 @@ FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("edac", "other"): {"n_critics": 10},
     ("gpc-sac", "maze2d"): {"state_bins": 15, "pessimism": 0.4},  # docs/gpc-sac.md says why
     # In larger mazes as many state cells as umaze has, so that counts grow and pessimism fades as fast as there
-    **dict.fromkeys((("gpc-sac", "maze2d-medium-v1"), ("gpc-sac", "maze2d-medium-dense-v1")), {"state_bins": 11}),
-    **dict.fromkeys((("gpc-sac", "maze2d-large-v1"), ("gpc-sac", "maze2d-large-dense-v1")), {"state_bins": 10}),
+    **{("gpc-sac", name): {"state_bins": 11} for name in ("maze2d-medium-v1", "maze2d-medium-dense-v1")},
+    **{("gpc-sac", name): {"state_bins": 10} for name in ("maze2d-large-v1", "maze2d-large-dense-v1")},
     ("gpc-sac", "other"): {
         "hidden": (128, 128),
         "layer_norm": True,
