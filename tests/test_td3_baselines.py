@@ -191,7 +191,7 @@ def test_the_moments_of_observations_do_not_depend_on_where_they_are(tmp_path: P
 
 def test_the_count_penalty_on_td3_is_the_paper_s(make_log: MakeLog) -> None:
     """Its OOD loss written again in NumPy: counts by a dictionary, networks only called."""
-    algorithm, state, batch = started(GPCTD3(**SMALL, bins=3, pessimism=2.0, q_floor=-1e6), make_log, rows=64)
+    algorithm, state, batch = started(GPCTD3(**SMALL, bins=3, pessimism=2.0, q_floor=-1e6, ood_next_weight=0.5), make_log, rows=64)
     counts: Counter[tuple[int, ...]] = Counter()
     for step in range(3):
         key = jax.random.key(step)
