@@ -20,11 +20,11 @@ import pytest
 from rich.console import Console
 
 from gridcount.benchmark.calibrate import estimate
-from gridcount.benchmark.cells import Cell, Progress, Status, diverged_rows, run_cell
+from gridcount.benchmark.cells import Cell, Progress, Status, diverged_rows, run_cell, seeds_of
 from gridcount.benchmark.local import missing
 from gridcount.benchmark.overview import Overview
 from gridcount.benchmark.store import read_results
-from gridcount.benchmark.suites import Suite, read_suite
+from gridcount.benchmark.suites import Suite, narrow, read_suite
 from gridcount.benchmark_commands import with_address
 from gridcount.cli import main
 from gridcount.training import run as runs
@@ -234,6 +234,39 @@ def test_two_suites_share_a_folder_and_its_runs_but_not_their_rows(
     assert not (tmp_path / "out" / "cells").exists()  # nothing ran again
 
 
+def rename_data(suite: Path, name: str) -> None:
+    """A suite of a log of one's own."""
+    text = suite.read_text().replace('["maze2d-umaze-v1"]', f'["{name}"]')
+    suite.write_text(text.replace("maze2d-umaze-v1 =", f'"{name}" ='))
+
+
+def test_a_variant_that_is_renamed_is_called_so_in_what_was_run(finished: tuple[Path, Path], tmp_path: Path) -> None:
+    shutil.copytree(finished[1], tmp_path / "out")
+    suite = tmp_path / "small.toml"
+    suite.write_text(finished[0].read_text() + '\n[[variants]]\nname = "plain"\n')
+    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--only", "sac"]) == 0
+    rows = read_results(tmp_path / "out" / "results.parquet")
+    assert {(row["algorithm"], row["variant"]) for row in rows} == {("sac", "plain"), ("gpc-sac", "")}
+    assert figures(rows) == figures(read_results(finished[1]))
+
+
+def test_any_name_of_a_log_and_any_number_of_seeds_can_be_stored(suite: Path, tmp_path: Path) -> None:
+    name = "plant/reactor [2026] *"
+    rename_data(suite, name)
+    suite.write_text(suite.read_text().replace("updates = 300", "updates = 1").replace("seeds = 2", "seeds = 80\nscored = false"))
+    command = ["benchmark", str(suite), "--out", str(tmp_path / "out"), "--only", "sac"]
+    assert main(command) == 0
+    rows = read_results(tmp_path / "out" / "results.parquet")
+    assert {(row["dataset"], row["seed"]) for row in rows} == {(name, seed) for seed in range(80)}
+    cells = narrow(read_suite(str(suite)), ("sac",))
+    assert missing(cells, tmp_path / "out") == []
+    (begun,) = (tmp_path / "out" / "cells").iterdir()
+    assert seeds_of(begun.name) == cells[0].seeds
+    shutil.rmtree(tmp_path / "out" / "results")
+    more = missing([replace(cells[0], seeds=tuple(range(90)))], tmp_path / "out")
+    assert [cell.seeds for cell in more] == [tuple(range(80)), tuple(range(80, 90))]  # what was begun goes on as it was
+
+
 def test_seeds_that_run_apart_are_told_apart() -> None:
     cell = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",)).cells()[0]
     overview = Overview(Console(quiet=True), [replace(cell, seeds=(0, 1)), replace(cell, seeds=(2,))], lambda cell: Progress())
@@ -255,6 +288,12 @@ def test_a_dry_run_tells_what_and_how_long_and_runs_nothing(suite: Path, tmp_pat
     assert "1 cells, 1 to run" in printed
     assert "on this machine" in printed
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_times_a_log_of_ones_own_in_its_own_size(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rename_data(suite, "reactor")
+    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--dry-run", "--only", "sac"]) == 0
+    assert "timing sac on 4-d observations and 2-d actions" in capsys.readouterr().out
 
 
 def test_a_cell_survives_json_and_its_key_forgets_only_the_seeds(suite: Path) -> None:

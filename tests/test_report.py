@@ -14,6 +14,7 @@ from results_maker import HOSTILE, headlines, make_rows, read_csv
 from gridcount.benchmark.store import write_rows
 from gridcount.cli import main
 from gridcount.report.experiments import Layout, sections
+from gridcount.report.figures import draw_curves
 from gridcount.report.page import all_tables, page
 from gridcount.report.table_formats import to_csv, to_latex, to_markdown
 from gridcount.report.tables import cost_table, score_table
@@ -119,6 +120,57 @@ def test_a_run_that_has_not_come_to_its_end_says_so() -> None:
     assert dict(table.protocol)["Updates"] == "60,000 to 100,000 of 100,000 planned"
 
 
+def test_the_interval_is_told_where_the_last_evaluation_comes_early() -> None:
+    rows = [row for row in make_rows("s", "sac", "maze2d-umaze-v1", evaluations=2) if row["updates"] == 5000]
+    table = score_table(section_of([*rows, *(row | {"updates": 7000} for row in rows)]))
+    assert table is not None
+    assert dict(table.protocol)["Evaluated"] == "every 5,000 updates, on 20 episodes"
+
+
+def test_what_holds_over_datasets_is_told_of_those_alone() -> None:
+    rows = [row for name in ("a", "b") for row in make_rows("s", name, "maze2d-umaze-v1")]
+    table = next(t for t in all_tables(section_of(rows + make_rows("s", "a", "hopper-medium-v2", seeds=(7,)))) if t.name == "aggregates")
+    assert dict(table.protocol)["Seeds"] == "3 (0 to 2)"
+
+
+def test_a_log_without_an_environment_has_curves_and_is_named_where_others_are_scored() -> None:
+    alone = section_of(make_rows("s", "gpc-sac", "reactor", scored=False))
+    assert "Learning curves" in page([alone])
+    assert "normalised score</option>" not in page([alone])
+    drawn = draw_curves(alone)
+    assert drawn is not None
+    assert drawn.axes[0].get_ylabel() == "uncertainty"
+    both = section_of([*make_rows("s", "gpc-sac", "reactor", scored=False), *make_rows("s", "gpc-sac", "maze2d-umaze-v1")])
+    table = score_table(both)
+    assert table is not None
+    assert table.notes[-1] == "Not scored: reactor."
+
+
+def test_each_panel_is_labelled_with_what_it_shows() -> None:
+    rows = [{name: value for name, value in row.items() if name != "score"} for row in make_rows("s", "sac", "plant")]
+    drawn = draw_curves(section_of([*make_rows("s", "sac", "maze2d-umaze-v1"), *rows]))
+    assert drawn is not None
+    assert {axes.get_title(): axes.get_ylabel() for axes in drawn.axes} == {"maze2d-umaze-v1": "normalised score", "plant": "return"}
+
+
+@pytest.mark.parametrize("length", [3, 20, 80])
+def test_every_name_in_a_legend_is_inside_the_figure(length: int) -> None:
+    variants = [letter * length for letter in "abcdef"]
+    drawn = draw_curves(section_of([row for name in variants for row in make_rows("s", "sac", "maze2d-umaze-v1", name)]))
+    assert drawn is not None
+    drawn.draw_without_rendering()
+    box = drawn.legends[0].get_window_extent()
+    assert len(drawn.legends) == 1
+    assert len(drawn.legends[0].get_texts()) == 6
+    assert drawn.bbox.x0 <= box.x0 < box.x1 <= drawn.bbox.x1
+
+
+def test_one_experiment_under_two_names_is_refused() -> None:
+    rows = make_rows("s", "sac", "maze2d-umaze-v1", "careful")
+    with pytest.raises(ValueError, match="called 'careful' in some of the results and 'bold' in others"):
+        section_of([row | {"variant": "bold"} if row["seed"] == 1 else row for row in rows])
+
+
 def test_aggregates_compare_only_datasets_that_all_methods_have() -> None:
     rows = [row for name in ("a", "b") for row in make_rows("s", name, "maze2d-umaze-v1")] + make_rows("s", "a", "hopper-medium-v2")
     assert section_of(rows).common_datasets() == ("maze2d-umaze-v1",)
@@ -131,6 +183,15 @@ def test_cost_leaves_out_the_interval_that_compiles() -> None:
     )  # 2.5 s per 1,000 updates and seed, and 10 s once
     assert table is not None
     assert [entry.text for entry in table.rows[0]] == ["sac", "2", "2.50"]
+
+
+def test_a_pause_of_the_machine_is_no_cost() -> None:
+    rows = [
+        row | {"seconds": row["seconds"] + (600 if row["updates"] >= 50_000 else 0)} for row in make_rows("s", "sac", "maze2d-umaze-v1")
+    ]
+    table = cost_table(section_of(rows))
+    assert table is not None
+    assert table.rows[0][-1].text == "2.50"
 
 
 def test_the_papers_cost_stands_beside_ours() -> None:
@@ -270,6 +331,13 @@ def test_a_users_suite_file_gives_title_and_published_numbers(tmp_path: Path) ->
     text = (tmp_path / "report" / "report.html").read_text()
     assert "My table" in text
     assert "paper 12.5" in text
+
+
+def test_a_suite_file_that_the_results_are_not_of_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "renamed.toml").write_text('title = "t"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms = ["sac"]\n')
+    results = write_rows(tmp_path / "results.parquet", make_rows("mine", "sac", "maze2d-umaze-v1"))
+    assert main(["report", str(results), "--suite", str(tmp_path / "renamed.toml"), "--no-figures"]) == 2
+    assert "no suite of this name; they have mine" in capsys.readouterr().err
 
 
 def test_what_is_not_results_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -88,6 +88,7 @@ def test_every_plot_is_drawn(opened: Page) -> None:
         assert figure["marks"] or (figure["points"] and min(figure["points"]) > 1), figure
     assert by_name["paper-maze2d-curve-0"]["points"] == [20] * 4
     assert by_name["bins-ablation-0"]["marks"] == 3
+    assert by_name["speed-curve-0"]["points"] == [3]  # which nothing scored: of what runs logged
 
 
 def test_tables_match_the_results_file(opened: Page, results_file: Path) -> None:

@@ -33,6 +33,7 @@ def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() 
         ('titel = "x"', "title"),
         ("algorithm_fields = { sca = { hidden = [8] } }", "sac"),
         ("algorithm_fields = { sac = { hiden = [8] } }", "hidden"),
+        ("algorithm_fields = { iql = { hidden = [8] } }", "unknown algorithm of this suite in [algorithm_fields] 'iql'"),
         ("fields = ", "not a TOML file"),
         ("fields = { hiden = [8] }", "hidden"),
         ("fields = [1]", "'fields' is [1]; it must be a table"),
@@ -46,6 +47,9 @@ def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() 
         ("published = { sac = { maze2d-umaze = [1.0] } }", "maze2d-umaze-v1"),
         ("published = { sac = { maze2d-umaze-v1 = 1.0 } }", "[MEAN, SPREAD]"),
         ("published = { sac = 1.0 }", "[MEAN, SPREAD]"),
+        ("published = { sac = { maze2d-umaze-v1 = [nan] } }", "[MEAN, SPREAD]"),
+        ("published = { sac = { maze2d-umaze-v1 = [true] } }", "[MEAN, SPREAD]"),
+        ('environments = { maze2d-umaze-v1 = "no_such_module:Task-v0" }', "[environments] maze2d-umaze-v1: "),
         ('variants = [{ name = "a", feilds = {} }]', "fields"),
         ("variants = [1]", "a variant is 1"),
         ("variants = []", "'variants' is empty"),
@@ -127,6 +131,12 @@ def test_a_field_that_came_later_leaves_older_results_what_they_are() -> None:
     assert settings(make_algorithm("gpc-sac", "hopper-medium-v2", "fast"))["normalise"] is True
     assert replace(cell, changes={"normalise": False}).key() == cell.key()
     assert replace(cell, changes={"normalise": True}).key() != cell.key()
+
+
+def test_a_suite_with_the_name_of_one_that_comes_along_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "ablation-prior.toml").write_text('title = "mine"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms = ["sac"]\n')
+    with pytest.raises(ValueError, match="has a suite 'ablation-prior' of its own; give yours another name"):
+        read_suite(str(tmp_path / "ablation-prior.toml"))
 
 
 def test_files_of_a_suite_are_found_beside_it(maze_file: Path, tmp_path: Path) -> None:

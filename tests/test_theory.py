@@ -292,8 +292,13 @@ def test_the_kept_results_hold_the_page_s_claims() -> None:
     assert failure == linear_mdp.FAILURE
     for row in kept["linear"]["grids"]:
         assert row["excess"] <= 0
+        assert row["gamma_rank_correlation"] < 1
         if row["bins"] > 1:
             assert row["linear"]["fixed_c_coverage"] >= 1 - failure
+            assert row["linear"]["fixed_c_worst_point"] >= 1 - failure
+    coarsest = [row["linear"]["fixed_c_worst_point"] for row in kept["linear"]["grids"] if row["bins"] == 1]
+    assert sorted(coarsest, reverse=True) == coarsest  # it loses coverage as the log grows
+    assert coarsest[-1] < 1 - failure
     for row in kept["codes"]["collisions"]:
         assert row["ours"] == row["ours_near"] == 0
     assert all(row["fixed_worst_pair"] >= row["promise"] - 1e-12 for row in kept["tabular"]["coverage"] if row["epoch"] < 100)

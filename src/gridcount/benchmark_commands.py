@@ -13,6 +13,7 @@ from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
 from gridcount.data.cache import alone
 from gridcount.data.catalogue import unknown
+from gridcount.evaluation.environments import dimensions
 from gridcount.terminal import make_console, refuse_unknown_flags
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.loop import available_cores
@@ -52,6 +53,8 @@ def benchmark(words: list[str]) -> int:
     suite = _narrowed(read_suite(options.suite), options)
     out = options.out or Path("runs") / suite.name
     cells = narrow(suite, options.only, options.scale)
+    if options.ray is None:  # a cluster's nodes may have what this machine has not
+        _refuse_no_environment(options.suite, cells)
     if not options.dry_run:
         adopt(cells, out)
     left = missing(cells, out)
@@ -88,6 +91,15 @@ def _refuse_idle_flags(options: Benchmark) -> None:
         raise ValueError("--workers is for this machine; on a cluster --cell-cores says what a cell asks for")
     if not options.ray and (options.cell_cores, options.cell_accelerators) != (1, 0):
         raise ValueError("--cell-cores and --cell-accelerators are for a cluster (--ray); here --workers says how many cells run at once")
+
+
+def _refuse_no_environment(suite: str, cells: list[Cell]) -> None:
+    """Refuse environments that a suite names and this machine does not have, before anything is trained for them."""
+    for dataset, name in dict.fromkeys((cell.dataset, cell.environment) for cell in cells if cell.environment and cell.scored):
+        try:
+            dimensions(str(name))
+        except (ImportError, ValueError) as error:
+            raise ValueError(f"{suite}: [environments] {dataset}: {error}") from error
 
 
 def with_address(words: list[str]) -> list[str]:

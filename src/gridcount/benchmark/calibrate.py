@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import jax
@@ -15,6 +16,8 @@ import numpy as np
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.blocks import make_block
 from gridcount.benchmark.cells import Cell
+from gridcount.data.catalogue import NAMES
+from gridcount.data.load import load
 from gridcount.data.transitions import Transitions
 from gridcount.training.run import settings
 
@@ -32,7 +35,6 @@ DIMENSIONS = {  # of observation and action, by the name's first word
     "antmaze": (29, 8),
     "kitchen": (60, 9),
 }
-UNKNOWN = (20, 4)
 SIZES = {  # fields that an update's time depends on
     *("hidden", "layer_norm", "batch_size", "n_critics", "sampled_actions", "ood_next_weight", "policy_every"),
     *("cvae_hidden", "behaviour_hidden", "passes", "next_actions", "discrepancy_samples"),
@@ -46,13 +48,20 @@ def seconds_per_update(cells: Sequence[Cell], tell: Callable[[str], None]) -> di
     with _one_core():
         for cell in cells:
             algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
-            dims = DIMENSIONS.get(cell.dataset.split("-")[0], UNKNOWN)
+            dims = DIMENSIONS[cell.dataset.split("-")[0]] if cell.dataset in NAMES else _dimensions(cell.data)
             kind = str((cell.algorithm, dims, {name: value for name, value in settings(algorithm).items() if name in SIZES}))
             if kind not in timed:
                 tell(f"timing {cell.algorithm} on {dims[0]}-d observations and {dims[1]}-d actions")
                 timed[kind] = _time(algorithm, dims)
             found[cell.label] = timed[kind]
     return found
+
+
+@cache
+def _dimensions(name: str) -> tuple[int, int]:
+    """Of a log of the user's own."""
+    data = load(name)
+    return data.observation.shape[1], data.action.shape[1]
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import re
 import time
 from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
@@ -22,7 +23,7 @@ from gridcount.training import run as runs
 from gridcount.training.logs import Row, read_rows
 from gridcount.training.machine import peak_gigabytes
 
-Source = str  # "d4rl", "generated", "re-collected" or "own"
+SEEDS = "--seeds-"  # between a directory's experiment and its seeds
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Cell:
         algorithm = make_algorithm(self.algorithm, self.dataset, self.preset, **self.changes)
         facts = asdict(replace(self, seeds=(), suite="", variant="", preset="", changes={}, data=""))
         text = json.dumps([facts, runs.settings(algorithm), self.origin()], sort_keys=True)
-        return "--".join((self.algorithm, self.dataset, hashlib.sha256(text.encode()).hexdigest()[:10]))
+        safe = re.sub(r"[^\w.-]", "_", self.dataset)  # it names files, and patterns find them
+        return "--".join((self.algorithm, safe, hashlib.sha256(text.encode()).hexdigest()[:10]))
 
     def origin(self) -> str:
         """Where the data comes from; what is not a name of D4RL's has its digest, so that results from other data are never mixed in."""
@@ -71,7 +73,7 @@ class Cell:
     @cached_property
     def name(self) -> str:
         """Of its directory: an experiment and a set of seeds."""
-        return f"{self.key()}--seeds-{'-'.join(map(str, self.seeds))}"
+        return f"{self.key()}{SEEDS}{_ranges(self.seeds)}"
 
     def directory(self, folder: Path) -> Path:
         """Where it runs."""
@@ -250,6 +252,19 @@ class Status:
         partial = self._watched / f"{STATUS}.partial"
         partial.write_text(json.dumps(asdict(self._progress)))
         partial.replace(self._watched / STATUS)
+
+
+def seeds_of(name: str) -> tuple[int, ...]:
+    """The seeds that a cell's directory is named after."""
+    ends = [part.split("to") for part in name.rsplit(SEEDS, 1)[1].split("-")]
+    return tuple(seed for end in ends for seed in range(int(end[0]), int(end[-1]) + 1))
+
+
+def _ranges(seeds: tuple[int, ...]) -> str:
+    """As in 0to4-7: a file's name has no room for many numbers."""
+    starts = [seed for seed in seeds if seed - 1 not in seeds]
+    ends = [seed for seed in seeds if seed + 1 not in seeds]
+    return "-".join(str(start) if start == end else f"{start}to{end}" for start, end in zip(starts, ends, strict=True))
 
 
 def _sha256(path: str) -> str:

@@ -15,7 +15,7 @@ from types import FrameType
 
 from rich.console import Console
 
-from gridcount.benchmark.cells import STATUS, Cell, Progress
+from gridcount.benchmark.cells import SEEDS, STATUS, Cell, Progress, seeds_of
 from gridcount.benchmark.overview import Overview
 from gridcount.benchmark.store import finished_seeds, read_results, write_rows
 from gridcount.training.checkpoints import numbered
@@ -45,8 +45,8 @@ def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
     for cell in cells:
         key = cell.key()
         wanted = set(cell.seeds) - finished_seeds(stored, None, key)
-        for begun in sorted((out / "cells").glob(f"{key}--seeds-*")):
-            seeds = tuple(int(seed) for seed in begun.name.rsplit("--seeds-", 1)[1].split("-"))
+        for begun in sorted((out / "cells").glob(f"{key}{SEEDS}*")):
+            seeds = seeds_of(begun.name)
             if numbered(begun / "checkpoints") and set(seeds) <= wanted:
                 left.append(replace(cell, seeds=seeds))
                 wanted -= set(seeds)
@@ -56,7 +56,8 @@ def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
 
 
 def adopt(cells: Sequence[Cell], out: Path) -> None:
-    """Take over what another suite in the same folder has already run: the same experiments under this suite's name."""
+    """Take over what the folder has already run, by this suite or another: the same experiments under the names they have now."""
+    _rename(cells, out)
     stored = _stored(out)
     for cell in cells:
         key = cell.key()
@@ -68,6 +69,16 @@ def adopt(cells: Sequence[Cell], out: Path) -> None:
                 rows = [row | named for row in stored if (row["suite"], row["key"]) == (suite, key) and row["seed"] in seeds]
                 write_rows(replace(cell, seeds=tuple(sorted(seeds))).results(out / "results"), rows)
                 own |= seeds
+
+
+def _rename(cells: Sequence[Cell], out: Path) -> None:
+    """Call this suite's finished experiments what it calls them now: a variant's name is no part of an experiment, and may be mended."""
+    names = {(cell.suite, cell.key()): {"variant": cell.variant, "preset": cell.preset} for cell in cells}
+    for path in sorted((out / "results").glob("*.parquet")):
+        rows = read_results(path)
+        renamed = [row | names.get((row["suite"], row["key"]), {}) for row in rows]
+        if renamed != rows:
+            write_rows(path, renamed)
 
 
 def _stored(out: Path) -> list[Row]:

@@ -4,6 +4,7 @@ import tomllib
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,10 @@ def read_suite(name: str) -> Suite:
         if not path.is_file():
             raise FileNotFoundError(f"{path}: there is no such file")
         title = path.stem
+        if title in suite_names():
+            raise ValueError(
+                f"{path}: gridcount has a suite '{title}' of its own; give yours another name, so that results are not mixed up"
+            )
     elif name in suite_names():
         path, title = FOLDER / f"{name}.toml", name
     elif path.suffix in (".yaml", ".yml"):
@@ -201,16 +206,18 @@ def _refuse_misfits(written: dict[str, Any]) -> None:
             raise ValueError(f"'{needed}' is missing")
     if "variants" in written and not written["variants"]:
         raise ValueError("'variants' is empty; leave it out for a suite without variants")
-    for algorithm, changed in written.get("algorithm_fields", {}).items():
-        if not isinstance(changed, dict):
-            raise ValueError(f"[algorithm_fields] {algorithm} is {changed!r}; it must be a table of fields")
     datasets, algorithms = written["datasets"], written["algorithms"]
     for word in ("datasets", "algorithms"):
         if twice := [each for each, times in Counter(map(str, written[word])).items() if times > 1]:
             raise ValueError(f"'{twice[0]}' stands twice in '{word}'")
-    for algorithm in (*algorithms, *written.get("algorithm_fields", {})):
+    for algorithm in algorithms:
         if algorithm not in ALGORITHMS:
             raise unknown("algorithm", str(algorithm), tuple(ALGORITHMS))
+    for algorithm, changed in written.get("algorithm_fields", {}).items():
+        if algorithm not in algorithms:
+            raise unknown("algorithm of this suite in [algorithm_fields]", algorithm, tuple(algorithms))
+        if not isinstance(changed, dict):
+            raise ValueError(f"[algorithm_fields] {algorithm} is {changed!r}; it must be a table of fields")
     for dataset in datasets:
         if dataset not in NAMES and dataset not in written.get("data", {}):
             raise ValueError(f"{unknown('dataset', str(dataset), NAMES)}\nFor a file of your own add: [data] {dataset} = 'FILE'")
@@ -237,8 +244,12 @@ def _refuse_unprinted(algorithm: str, numbers: Any, datasets: tuple[str, ...]) -
     for dataset, printed in numbers.items():
         if dataset not in datasets:
             raise unknown(f"dataset in [published.{algorithm}]", dataset, datasets)
-        if not isinstance(printed, list) or len(printed) not in (1, 2) or not all(isinstance(each, int | float) for each in printed):
+        if not isinstance(printed, list) or len(printed) not in (1, 2) or not all(map(_is_number, printed)):
             raise ValueError(f"[published.{algorithm}] {dataset} is {printed!r}; it must be [MEAN] or [MEAN, SPREAD]")
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
 
 
 def _variant(entry: Any) -> Variant:

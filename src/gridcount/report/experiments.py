@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ UNRECORDED = "not recorded"
 SOURCES = {"d4rl": "D4RL's own", "generated": "generated", "re-collected": "re-collected", "own": "the user's own"}
 NAMED = 3  # differing settings a name spells out
 THRESHOLDS = 101  # of a performance profile
+TELLING = ("success", "return", "uncertainty", "q_data", "q_policy", "critic_loss")  # figures besides the score, the most telling first
 WAYS = {
     "planned_updates": "{:,} updates",
     "episodes": "{:,} episodes",
@@ -143,15 +145,18 @@ class Experiment:
         return Curve(np.array(updates), tuple(seeds), values)
 
     def seconds_per_1000(self) -> dict[int, float]:
-        """Training time of 1,000 updates by how many seeds shared it, without the first interval, which also compiles."""
+        """Training time of 1,000 updates by how many seeds shared it, without the first interval, which also compiles.
+
+        The median over intervals between evaluations: a pause of the machine is no cost of the method.
+        """
         found = defaultdict(list)
         for seed in self.seeds:
             timed = sorted(
                 (row["updates"], row["seconds"], row["seeds_together"]) for row in self.rows if row["seed"] == seed and _timed(row)
             )
-            if len(timed) > 1:
-                (first, before, _), (last, after, together) = timed[0], timed[-1]
-                found[together].append(1000 * (after - before) / (last - first))
+            intervals = [1000 * (after - before) / (last - first) for (first, before, _), (last, after, _) in pairwise(timed)]
+            if intervals:
+                found[timed[-1][2]].append(float(np.median(intervals)))
         return {together: float(np.mean(rates)) for together, rates in sorted(found.items())}
 
     def gigabytes(self) -> float | None:
@@ -181,6 +186,21 @@ class Section:
         """Those with scores, or returns where nothing normalises them."""
         return tuple(each for each in self.experiments if each.scores is not None)
 
+    def scored_datasets(self) -> tuple[str, ...]:
+        """Datasets with a score."""
+        scored = {each.dataset for each in self.scored}
+        return tuple(dataset for dataset in self.datasets if dataset in scored)
+
+    def drawn_datasets(self) -> tuple[str, ...]:
+        """Datasets with curves: of scores, or of what else runs logged where nothing was scored."""
+        drawn = {each.dataset for each in self.experiments if each.scores or each.metrics}
+        return tuple(dataset for dataset in self.datasets if dataset in drawn)
+
+    def shown_metric(self, dataset: str) -> str:
+        """What a dataset's curves show: the score, else the return, else the most telling figure."""
+        own = [each for each in self.experiments if each.dataset == dataset]
+        return [*(each.scores.metric for each in own if each.scores), *telling(own)][0]
+
     def find(self, dataset: str, method: str) -> Experiment | None:
         """A cell of the table."""
         return next((each for each in self.experiments if (each.dataset, each.method) == (dataset, method)), None)
@@ -209,6 +229,11 @@ class Section:
         methods = self.compared()
         return tuple(dataset for dataset in self.datasets if methods and all((dataset, method) in normalised for method in methods))
 
+    def aggregated(self) -> tuple[Experiment, ...]:
+        """Experiments that `common` is from."""
+        shared, methods = self.common_datasets(), self.compared()
+        return tuple(each for each in self.scored if each.dataset in shared and each.method in methods)
+
     def thresholds(self) -> NDArray[np.float64]:
         """Of a performance profile: from the lowest to the highest run, and from 0 to 1 at least."""
         scores = [value for tasks in self.common().values() for task in tasks for value in task]
@@ -224,6 +249,8 @@ def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
     for row in rows:
         suites[row["suite"]][row["key"]].append(row)
     found = []
+    for name, own in suites.items():
+        _refuse_two_names(name, own)
     laid_out = [(name, layouts.get(name) or Layout(name, "Runs" if name == RUNS else name)) for name in suites]
     for name, layout in sorted(laid_out, key=lambda each: (each[0] == RUNS, each[1].kind == "ablation", not each[1].published, each[0])):
         experiments = _told_apart([Experiment(key, tuple(own)) for key, own in suites[name].items()])
@@ -234,6 +261,17 @@ def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
 
         found.append(Section(layout, tuple(sorted(experiments, key=place))))
     return found
+
+
+def telling(experiments: Sequence[Experiment]) -> list[str]:
+    """Figures that experiments have besides the score, the most telling first."""
+    found = dict.fromkeys(name for each in experiments for name in each.metrics)
+    return [name for name in TELLING if name in found] + sorted(name for name in found if name not in TELLING)
+
+
+def in_words(metric: str) -> str:
+    """What an axis calls a figure."""
+    return "normalised score" if metric == "score" else metric.replace("_", " ")
 
 
 def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
@@ -274,6 +312,18 @@ def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
         }
         found += [facts | {"seconds": seconds.get(row["updates"])} | row for row in rows]
     return found
+
+
+def _refuse_two_names(suite: str, experiments: dict[str, list[Row]]) -> None:
+    """Refuse one experiment under two names of a variant, as results have of before and after it was renamed."""
+    for rows in experiments.values():
+        names = list(dict.fromkeys(row.get("variant", "") for row in rows))
+        if len(names) > 1:
+            what = f"{suite}: {rows[0]['algorithm']} on {rows[0]['dataset']}"
+            raise ValueError(
+                f"{what} is called '{names[0]}' in some of the results and '{names[1]}' in others, with the same settings. "
+                "Where the older ones are, give `gridcount benchmark` again: it takes the suite's present names for what it has"
+            )
 
 
 def _told_apart(experiments: list[Experiment]) -> list[Experiment]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gridcount.report import statistics
-from gridcount.report.experiments import Experiment, Section
+from gridcount.report.experiments import Section, in_words
 from gridcount.report.tables import AGGREGATES, is_ablation
 
 try:
@@ -20,6 +20,7 @@ except ImportError as error:
 COLOURS = ("#0067a8", "#c8500a", "#007f5f", "#a8427f", "#8c6a00", "#5b4bb3", "#2f7f93", "#4a4a4a")  # told apart by the colour-blind
 DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (10, 3), (4, 1, 1, 1), (1, 1.5), (6, 2, 1, 2, 1, 2))
 ABREAST = 3  # panels side by side, as in the paper's figures
+MOST_ABREAST = 4  # names side by side in a legend
 LONGEST = 36  # characters of a name in a figure
 
 
@@ -30,7 +31,7 @@ def style(index: int) -> tuple[str, tuple[float, ...]]:
 
 def draw_section(section: Section, folder: Path, stem: str) -> list[Path]:
     """All figures of a suite; those it has no results for are left out."""
-    makers = {"curves": _curves, "ablation": _ablation, "aggregates": _aggregates, "profile": _profile, "improvement": _improvement}
+    makers = {"curves": draw_curves, "ablation": _ablation, "aggregates": _aggregates, "profile": _profile, "improvement": _improvement}
     figures = {name: draw(section) for name, draw in makers.items()}
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -43,21 +44,23 @@ def draw_section(section: Section, folder: Path, stem: str) -> list[Path]:
     return written
 
 
-def _curves(section: Section) -> Figure | None:
-    datasets = [dataset for dataset in section.datasets if any(each.dataset == dataset for each in section.scored)]
+def draw_curves(section: Section) -> Figure | None:
+    """Every figure's first: a panel per dataset, a line per method."""
+    datasets = section.drawn_datasets()
     if not datasets:
         return None
     figure, panels = _panels(len(datasets))
     for axes, dataset in zip(panels, datasets, strict=False):
+        metric = section.shown_metric(dataset)
         for index, method in enumerate(section.methods):
             cell = section.find(dataset, method)
-            if cell is None or cell.scores is None or (curve := cell.curve(cell.scores.metric)) is None:
+            if cell is None or (curve := cell.curve(metric)) is None:
                 continue
             colour, dashes = style(index)
             mean, spread = np.nanmean(curve.values, axis=0), np.nanstd(curve.values, axis=0)
             axes.fill_between(curve.updates, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
             axes.plot(curve.updates, mean, color=colour, dashes=dashes, label=method, linewidth=1.6)
-        axes.set(title=_text(dataset), xlabel="updates", ylabel=_metric(section.scored))
+        axes.set(title=_text(dataset), xlabel="updates", ylabel=_text(in_words(metric)))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     _legend(figure, panels[: len(datasets)], section.methods)
     return figure
@@ -66,7 +69,7 @@ def _curves(section: Section) -> Figure | None:
 def _ablation(section: Section) -> Figure | None:
     if not is_ablation(section):
         return None
-    datasets = [dataset for dataset in section.datasets if any(each.dataset == dataset for each in section.scored)]
+    datasets = section.scored_datasets()
     figure, panels = _panels(len(datasets), abreast=2)
     for axes, dataset in zip(panels, datasets, strict=False):
         cells = [cell for method in section.methods if (cell := section.find(dataset, method)) and cell.scores]
@@ -80,7 +83,7 @@ def _ablation(section: Section) -> Figure | None:
                 values = list(cell.scores.seeds.values()) if cell.scores else []
                 axes.plot([place] * len(values), values, ".", color=colour, alpha=0.45)
         axes.set_xticks(range(len(cells)), [_text(cell.setting) for cell in cells], rotation=20 if len(cells) > 4 else 0)
-        axes.set(title=_text(dataset), ylabel=_metric(section.scored))
+        axes.set(title=_text(dataset), ylabel=in_words(section.shown_metric(dataset)))
     return figure
 
 
@@ -154,16 +157,15 @@ def _panels(count: int, abreast: int = ABREAST) -> tuple[Figure, list[Any]]:
 
 
 def _legend(figure: Figure, panels: Sequence[Any], methods: Sequence[str]) -> None:
-    """One legend below all panels."""
+    """One legend below all panels, with as many names abreast as there is room for."""
     lines = {line.get_label(): line for axes in panels for line in axes.get_lines()}
     shown = [method for method in methods if method in lines]
-    figure.legend(
-        [lines[method] for method in shown], [_text(method) for method in shown], loc="outside lower center", ncols=4, frameon=False
-    )
-
-
-def _metric(experiments: Sequence[Experiment]) -> str:
-    return "normalised score" if any(each.scores and each.scores.metric == "score" for each in experiments) else "return"
+    handles, names = [lines[method] for method in shown], [_text(method) for method in shown]
+    for columns in range(MOST_ABREAST, 0, -1):
+        legend = figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
+        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+            return
+        legend.remove()
 
 
 def _tidy(axes: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gridcount.report.experiments import UNRECORDED, Experiment, Section
-from gridcount.report.page_numbers import curve_metrics, page_numbers, scored_datasets, slug
+from gridcount.report.page_numbers import curve_metrics, page_numbers, slug
 from gridcount.report.scores import LAST
 from gridcount.report.statistics import REPETITIONS
 from gridcount.report.tables import (
@@ -119,7 +119,7 @@ def _section(section: Section, name: str, tables: list[Table]) -> str:
         parts.append(_folded(found["oracle"], name))
     if "ablation" in found:
         parts += [_ablation(section, name), _block(found["ablation"], name, "The numbers of the settings"), _folded(found["oracle"], name)]
-    if section.scored:
+    if section.drawn_datasets():
         parts.append(_curves(section, name))
     if "aggregates" in found:
         parts += [_aggregates(section, name), _block(found["aggregates"], name, "The numbers over datasets")]
@@ -194,7 +194,7 @@ def _legend(section: Section, methods: Sequence[str]) -> str:
 
 
 def _curves(section: Section, name: str) -> str:
-    methods = list(dict.fromkeys(each.method for each in section.scored))
+    methods = list(dict.fromkeys(each.method for each in section.experiments if each.scores or each.metrics))
     metrics = "".join(f'<option value="{escape(metric)}">{escape(label)}</option>' for metric, label in curve_metrics(section))
     bands = {
         "std": "± standard deviation",
@@ -208,8 +208,8 @@ def _curves(section: Section, name: str) -> str:
     printed = any(section.published(each.dataset, each.algorithm) for each in section.scored if not each.variant)
     label = '<label><input type="checkbox" data-control="paper" checked> the paper&rsquo;s scores (dotted)</label>'
     paper = label if printed else ""
-    panels = "".join(_figure(f"{name}-curve-{i}", dataset, zoom=True) for i, dataset in enumerate(scored_datasets(section)))
-    columns = " one" if len(scored_datasets(section)) == 1 else ""
+    panels = "".join(_figure(f"{name}-curve-{i}", dataset, zoom=True) for i, dataset in enumerate(section.drawn_datasets()))
+    columns = " one" if len(section.drawn_datasets()) == 1 else ""
     return (
         f'<div class="sub"><h3>Learning curves</h3></div>{_legend(section, methods)}<div class="controls">'
         f'<label>Show <select data-control="metric">{metrics}</select></label>'
@@ -218,13 +218,13 @@ def _curves(section: Section, name: str) -> str:
         f'<div class="grid{columns}">{panels}</div>'
         '<p class="hint">Mean over seeds. Drag across a plot to zoom, or click it and use the wheel or the keys + and &minus;; '
         "a double click or Esc resets.</p>"
-        f"{_protocol(protocol(section.scored))}"
+        f"{_protocol(protocol(section.experiments))}"
     )
 
 
 def _ablation(section: Section, name: str) -> str:
-    panels = "".join(_figure(f"{name}-ablation-{i}", dataset, zoom=False) for i, dataset in enumerate(scored_datasets(section)))
-    columns = "one" if len(scored_datasets(section)) == 1 else "two"
+    panels = "".join(_figure(f"{name}-ablation-{i}", dataset, zoom=False) for i, dataset in enumerate(section.scored_datasets()))
+    columns = "one" if len(section.scored_datasets()) == 1 else "two"
     return (
         f'<div class="sub"><h3>Score against the setting</h3></div><div class="grid {columns}">{panels}</div>'
         f'<p class="hint">Mean of the last {LAST} evaluations, bars ± standard deviation over seeds, a dot per seed.</p>'

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridcount.report import statistics
-from gridcount.report.experiments import Experiment, Section
+from gridcount.report.experiments import Experiment, Section, in_words, telling
 from gridcount.report.tables import AGGREGATES, is_ablation
 
 HEADLINE = "headline"  # the score, or the return where nothing normalises it
-FIRST = ("success", "return", "uncertainty", "q_data", "q_policy", "critic_loss")  # other figures worth a look, the most telling first
 MOST = 6  # other figures kept, to keep the page small
 
 
@@ -24,14 +23,13 @@ def slug(name: str) -> str:
 
 def page_numbers(section: Section, name: str) -> dict[str, Any]:
     """What the script draws a suite from."""
-    datasets = scored_datasets(section)
     return {
         "id": name,
         "name": section.layout.name,
         "methods": section.methods,
         "metrics": curve_metrics(section),
-        "panels": [_panel(section, dataset, f"{name}-curve-{i}") for i, dataset in enumerate(datasets)],
-        "ablation": [_settings(section, dataset, f"{name}-ablation-{i}") for i, dataset in enumerate(datasets)]
+        "panels": [_panel(section, dataset, f"{name}-curve-{i}") for i, dataset in enumerate(section.drawn_datasets())],
+        "ablation": [_settings(section, dataset, f"{name}-ablation-{i}") for i, dataset in enumerate(section.scored_datasets())]
         if is_ablation(section)
         else [],
         **_estimates(section, name),
@@ -40,18 +38,18 @@ def page_numbers(section: Section, name: str) -> dict[str, Any]:
 
 def _panel(section: Section, dataset: str, identity: str) -> dict[str, Any]:
     series, shown = [], []
-    metric = "score"
-    more = [name for name, _ in curve_metrics(section)[1:]]
+    metric = section.shown_metric(dataset)
+    more = [name for name, _ in curve_metrics(section) if name != HEADLINE]
     for index, method in enumerate(section.methods):
         cell = section.find(dataset, method)
-        if cell is None or cell.scores is None or (curve := cell.curve(cell.scores.metric)) is None:
+        if cell is None or (curve := cell.curve(metric)) is None:
             continue
-        metric = cell.scores.metric
         band = statistics.mean_interval(curve.values) if np.isfinite(curve.values).all() else None
         printed = section.published(dataset, cell.algorithm) if metric == "score" and not cell.variant else None
         series.append(
             {
                 "m": index,
+                "scored": cell.scores is not None,
                 "u": _packed(curve.updates, np.int32),
                 "seeds": curve.seeds,
                 "v": _packed(curve.values),
@@ -136,18 +134,10 @@ def _estimate(found: statistics.Estimate, scale: float) -> dict[str, float | Non
 
 def curve_metrics(section: Section) -> list[tuple[str, str]]:
     """What curves can show: the headline first, then the most telling of the other figures."""
-    kinds = {each.scores.metric for each in section.scored if each.scores}
-    found = dict.fromkeys(name for each in section.scored for name in each.metrics)
-    if "score" not in kinds:
-        found.pop("return", None)
-    ordered = [name for name in FIRST if name in found] + sorted(name for name in found if name not in FIRST)
-    return [(HEADLINE, "normalised score" if "score" in kinds else "return"), *((name, name.replace("_", " ")) for name in ordered[:MOST])]
-
-
-def scored_datasets(section: Section) -> list[str]:
-    """Datasets with a score, in the suite's order."""
-    scored = {each.dataset for each in section.scored}
-    return [dataset for dataset in section.datasets if dataset in scored]
+    kinds = dict.fromkeys(each.scores.metric for each in section.scored if each.scores)
+    others = [name for name in telling(section.experiments) if name != "return" or "score" in kinds]
+    headline = [(HEADLINE, " or ".join(in_words(kind) for kind in sorted(kinds, reverse=True)))] if kinds else []
+    return [*headline, *((name, in_words(name)) for name in others[:MOST])]
 
 
 def _packed(values: ArrayLike, kind: type[np.generic] = np.float32) -> str:

@@ -144,7 +144,8 @@ def aggregate_table(section: Section) -> Table | None:
     heads = ("suite", "method", "statistic", "value", "low", "high")
     title = "Over datasets: interquartile mean, mean and optimality gap"
     columns = ("method", "IQM", "mean", "optimality gap")
-    return Table("aggregates", title, columns, tuple(rows), (heads, tuple(records)), protocol(section.scored), _aggregate_notes(section))
+    facts = protocol(section.aggregated())
+    return Table("aggregates", title, columns, tuple(rows), (heads, tuple(records)), facts, _aggregate_notes(section))
 
 
 def improvement_table(section: Section) -> Table | None:
@@ -158,7 +159,8 @@ def improvement_table(section: Section) -> Table | None:
     records = [(section.layout.name, a, b, each.value, *_ends(each, 1)) for (a, b), each in pairs.items()]
     heads = ("suite", "method", "than", "probability", "low", "high")
     title = "Probability of improvement: a run of the line's method beats one of the column's"
-    return Table("improvement", title, columns, tuple(rows), (heads, tuple(records)), protocol(section.scored), _aggregate_notes(section))
+    facts = protocol(section.aggregated())
+    return Table("improvement", title, columns, tuple(rows), (heads, tuple(records)), facts, _aggregate_notes(section))
 
 
 def cost_table(section: Section) -> Table | None:
@@ -193,7 +195,10 @@ def cost_table(section: Section) -> Table | None:
         *("suite", "dataset", "method", "seeds_together", "seconds_per_1000_updates_and_seed", "seconds_per_1000_updates"),
         *("gigabytes", "machine"),
     )
-    notes = ["Training alone: evaluations are not in it, nor is the first interval, which also compiles. Seeds trained together share it."]
+    notes = [
+        "Training alone, the median over intervals between evaluations: evaluations are not in it, nor is the first interval, which also "
+        "compiles. Seeds trained together share it. Whatever else the machine did meanwhile slows it."
+    ]
     if memory:
         notes.append("GB: the most memory the process held, its data, its seeds and the compiler's included.")
     machines = "; ".join(dict.fromkeys(name for each in section.experiments for name in each.said("machine"))) or "not recorded"
@@ -321,6 +326,8 @@ def _score_notes(section: Section, rows: Sequence[Sequence[Entry]]) -> tuple[str
         )
     if any(each.scores and each.scores.metric == "return" for each in section.scored):
         notes.append("Where nothing normalises a score, the return is shown.")
+    if silent := [dataset for dataset in section.datasets if dataset not in {row[0].text for row in rows}]:
+        notes.append(f"Not scored: {', '.join(silent)}.")
     return (*notes, *_divergences(section))
 
 
@@ -335,7 +342,7 @@ def _aggregate_notes(section: Section) -> tuple[str, ...]:
     notes = [f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have: {', '.join(shared)}."]
     if left_out := dict.fromkeys(each.method for each in section.scored if each.method not in compared):
         notes.append(f"Left out, with fewer than half of the datasets: {', '.join(left_out)}.")
-    sizes = [len(each.scored_seeds) for each in section.scored if each.dataset in shared and each.method in compared]
+    sizes = [len(each.scored_seeds) for each in section.aggregated()]
     notes.append("In brackets: 95 % intervals of a stratified bootstrap over seeds.")
     if min(sizes) == 1:
         notes.append("Where every dataset has one seed there is no interval.")
@@ -376,8 +383,8 @@ def _updates(each: Experiment) -> str:
 
 
 def _evaluated(each: Experiment) -> str:
-    updates = sorted({row["updates"] for row in each.rows})
-    every = f"every {updates[1] - updates[0]:,} updates" if len(updates) > 1 else "once"
+    updates = sorted({row["updates"] for row in each.rows} - {0})  # the first tells the interval: the last one may be cut short
+    every = f"every {updates[0]:,} updates" if len(updates) > 1 else "once"
     return f"{every}, on {each.rows[0].get('episodes', 'an unknown number of')} episodes" if each.scores else "not scored"
 
 

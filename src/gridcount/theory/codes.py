@@ -86,9 +86,6 @@ def as_published(cells: Int, space: Space) -> list[Any]:
     return list(zip(*(part.tolist() for part in parts), strict=True))
 
 
-CODES: dict[str, Callable[[Int, Space], list[Any]]] = {"printed": as_printed, "meant": as_meant, "published": as_published}
-
-
 def random_cells(space: Space, number: int, rng: np.random.Generator, outside: bool = False) -> Int:
     """Distinct cells, every digit uniform: within the data's range, or with actions up to a width beyond it on either side."""
     reach = MARGIN * space.bins if outside else 0
@@ -164,7 +161,6 @@ def misread(cells: Int, space: Space, outside: bool, rng: np.random.Generator, m
     table, _ = empty_table(ranked.n_cells, grid.sizes, megabytes).visit(state[: len(cells)], action[: len(cells)])
     count = np.asarray(table.read(state, action))
     return {
-        "table": type(table).__name__,
         "ours": float((count[: len(cells)] != 1).mean()),
         "ours_strangers": len(strangers),
         "ours_near": int((count[len(cells) :] > 0).sum()),
@@ -179,8 +175,7 @@ def collisions(seed: int = 0, number: int = 20_000, searched: int = 1_000) -> li
             cells = random_cells(space, number, rng, outside)
             some = rng.permutation(cells)[:searched]
             row: dict[str, Any] = {"task": name, **space._asdict(), "outside": outside, "cells": len(cells), "searched": len(some)}
-            for coding, code in CODES.items():
-                row[f"{coding}_cells"], row[f"{coding}_pairs"] = sharing(code(cells, space))
+            row["printed_pairs"] = sharing(as_printed(cells, space))[1]
             row["printed"] = linear_partnered(some, space, printed_weights(space), outside)
             row["meant"] = linear_partnered(some, space, place_weights(space), outside)
             row["published"] = partnered(some, space, as_published, outside)
@@ -227,7 +222,6 @@ def appendix() -> dict[str, Any]:
         "wide_cells": len(wide),
         "wide_codes_meant": len(set(as_meant(wide, plane))),
         "wide_misread_by_ours": misread(wide, plane, True, np.random.default_rng(0))["ours"],
-        "fold": fold([0, 2, 15], 2).tolist(),  # Eq. 2 with m = 2: the first, third and last cell of 15 partitions
     }
 
 

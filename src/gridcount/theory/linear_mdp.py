@@ -239,7 +239,7 @@ def refine(seed: int = 0, rows: tuple[int, ...] = ROWS, bins: tuple[int, ...] = 
             row["theory_coverage"] = float((linear_error <= scale * u).mean())
             row["excess"] = float(max(s.excess[g] for s in samples))
             row["rank_correlation"] = rank_correlation(u.mean(axis=0), deviation)
-            row["gamma_rank_correlation"] = rank_correlation(gamma.mean(axis=0), deviation)
+            row["gamma_rank_correlation"] = rank_correlation(u.mean(axis=0), gamma.mean(axis=0))
             result["grids"].append(row)
     return result
 

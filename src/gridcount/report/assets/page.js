@@ -169,6 +169,7 @@
       this.cross = shape("line", { class: "cross", y1: top, y2: bottom, x1: 0, x2: 0, visibility: "hidden" });
       this.rubber = shape("rect", { class: "rubber", visibility: "hidden" });
       svg.append(this.cross, this.rubber);
+      if (!this.lines.length) svg.append(shape("text", { class: "empty", x: (left + right) / 2, y: (top + bottom) / 2, "text-anchor": "middle" }, this.options.empty?.() || "nothing is picked"));
       this.tell(this.cursor);
     }
     tell(x) {
@@ -373,6 +374,7 @@
           if (!visible(series.m)) continue;
           const line = { m: series.m, name: suite.methods[series.m] };
           if (metric === "headline") {
+            if (!series.scored) continue;
             Object.assign(line, { x: series.x, y: soft(series.mean) });
             if (series.paper !== null && control("paper")?.checked) line.paper = series.paper;
             if (series.runs.length > 1) {
@@ -391,11 +393,11 @@
         return found;
       };
       const figure = document.getElementById(panel.id);
-      plots.push(new LinePlot(figure, { lines, label: panel.alt, xLabel: "updates", xText: (x) => `update ${grouped(x)}` }));
+      plots.push(new LinePlot(figure, { lines, label: panel.alt, xLabel: "updates", xText: (x) => `update ${grouped(x)}`, empty: () => (panel.series.some((series) => visible(series.m)) ? "not logged here: pick another figure" : null) }));
       figure.querySelector(".save").addEventListener("click", () => {
         const metric = control("metric")?.value || "headline";
         if (metric === "headline") {
-          const rows = panel.series.flatMap((series) => series.runs.flatMap((run, s) => Array.from(run, (value, i) => [suite.name, panel.dataset, suite.methods[series.m], series.seeds[s], series.x[i], Number.isFinite(value) ? +value.toPrecision(7) : null])));
+          const rows = panel.series.filter((series) => series.scored).flatMap((series) => series.runs.flatMap((run, s) => Array.from(run, (value, i) => [suite.name, panel.dataset, suite.methods[series.m], series.seeds[s], series.x[i], Number.isFinite(value) ? +value.toPrecision(7) : null])));
           download(fileName(suite.name, panel.dataset, "curves"), ["suite", "dataset", "method", "seed", "updates", panel.metric], rows);
         } else {
           const rows = panel.series.filter((series) => series.more[metric]).flatMap((series) => { const more = series.more[metric]; return Array.from(more.x, (x, i) => [suite.name, panel.dataset, suite.methods[series.m], x, +more.mean[i].toPrecision(7), more.std ? +more.std[i].toPrecision(7) : null]); });
