@@ -135,7 +135,7 @@ def test_what_holds_over_datasets_is_told_of_those_alone() -> None:
 
 def test_a_log_without_an_environment_has_curves_and_is_named_where_others_are_scored() -> None:
     alone = section_of(make_rows("s", "gpc-sac", "reactor", scored=False))
-    assert "Learning curves" in page([alone])
+    assert "<h3>Learning curves</h3>" in page([alone])
     assert "normalised score</option>" not in page([alone])
     drawn = draw_curves(alone)
     assert drawn is not None
