@@ -45,7 +45,7 @@ def draw_section(section: Section, folder: Path, stem: str) -> list[Path]:
 
 
 def draw_curves(section: Section) -> Figure | None:
-    """Every figure's first: a panel per dataset, a line per method."""
+    """A panel per dataset, a line per method."""
     datasets = section.drawn_datasets()
     if not datasets:
         return None
