@@ -250,21 +250,24 @@ def test_a_variant_that_is_renamed_is_called_so_in_what_was_run(finished: tuple[
     assert figures(rows) == figures(read_results(finished[1]))
 
 
-def test_any_name_of_a_log_and_any_number_of_seeds_can_be_stored(suite: Path, tmp_path: Path) -> None:
+def test_a_log_may_have_any_name(suite: Path, tmp_path: Path) -> None:
     name = "plant/reactor [2026] *"
     rename_data(suite, name)
-    suite.write_text(suite.read_text().replace("updates = 300", "updates = 1").replace("seeds = 2", "seeds = 80\nscored = false"))
-    command = ["benchmark", str(suite), "--out", str(tmp_path / "out"), "--only", "sac"]
-    assert main(command) == 0
-    rows = read_results(tmp_path / "out" / "results.parquet")
-    assert {(row["dataset"], row["seed"]) for row in rows} == {(name, seed) for seed in range(80)}
+    suite.write_text(suite.read_text().replace("updates = 300", "updates = 1\nscored = false"))
+    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--only", "sac"]) == 0
+    assert {row["dataset"] for row in read_results(tmp_path / "out" / "results.parquet")} == {name}
     cells = narrow(read_suite(str(suite)), ("sac",))
     assert missing(cells, tmp_path / "out") == []
-    (begun,) = (tmp_path / "out" / "cells").iterdir()
-    assert seeds_of(begun.name) == cells[0].seeds
     shutil.rmtree(tmp_path / "out" / "results")
-    more = missing([replace(cells[0], seeds=tuple(range(90)))], tmp_path / "out")
-    assert [cell.seeds for cell in more] == [tuple(range(80)), tuple(range(80, 90))]  # what was begun goes on as it was
+    more = missing([replace(cells[0], seeds=(0, 1, 2))], tmp_path / "out")
+    assert [cell.seeds for cell in more] == [(0, 1), (2,)]  # what was begun goes on as it was
+
+
+@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2), (3, 5, 6), tuple(range(1000)), (*range(40), *range(50, 90))])
+def test_any_number_of_seeds_has_a_directory(seeds: tuple[int, ...], suite: Path, tmp_path: Path) -> None:
+    directory = replace(read_suite(str(suite)).cells()[0], seeds=seeds).directory(tmp_path)
+    directory.mkdir()
+    assert seeds_of(directory.name) == seeds
 
 
 def test_seeds_that_run_apart_are_told_apart() -> None:
