@@ -9,6 +9,7 @@ from typing import Any
 
 from gridcount.report.experiments import UNRECORDED, Experiment, Section
 from gridcount.report.page_numbers import curve_metrics, page_numbers, slug
+from gridcount.report.protocol import protocol
 from gridcount.report.scores import LAST
 from gridcount.report.statistics import REPETITIONS
 from gridcount.report.tables import (
@@ -22,7 +23,6 @@ from gridcount.report.tables import (
     improvement_table,
     is_ablation,
     oracle_table,
-    protocol,
     score_table,
 )
 

@@ -1,0 +1,54 @@
+"""The line under every table: how its numbers came about."""
+
+from collections.abc import Callable, Sequence
+
+from gridcount.report.experiments import Experiment
+
+
+def protocol(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:
+    """How numbers came about: what holds for all experiments once, what differs with those it holds for."""
+    named: dict[str, Callable[[Experiment], str]] = {
+        "Seeds": lambda each: f"{len(each.scored_seeds)} ({_ranges(each.scored_seeds)})",
+        "Updates": _updates,
+        "Evaluated": _evaluated,
+        "Data": lambda each: each.source,
+        "Preset": lambda each: ", ".join(each.said("preset")) or "not recorded",
+    }
+    found = []
+    for name, tell in named.items():
+        groups: dict[str, list[Experiment]] = {}
+        for each in experiments:
+            groups.setdefault(tell(each), []).append(each)
+        if len(groups) == 1:
+            found.append((name, next(iter(groups))))
+        else:
+            found.append((name, "; ".join(f"{text}: {_whose(own, experiments)}" for text, own in groups.items())))
+    return tuple(found)
+
+
+def _updates(each: Experiment) -> str:
+    last = {row["seed"]: row["updates"] for row in sorted(each.rows, key=lambda row: int(row["updates"]))}  # seed -> how far it came
+    low, high, planned = min(last.values()), max(last.values()), each.rows[0].get("planned_updates")
+    reached = f"{high:,}" if low == high else f"{low:,} to {high:,}"
+    return reached if planned in (None, low) else f"{reached} of {planned:,} planned"
+
+
+def _evaluated(each: Experiment) -> str:
+    updates = sorted({row["updates"] for row in each.rows} - {0})  # the first tells the interval: the last one may be cut short
+    every = f"every {updates[0]:,} updates" if len(updates) > 1 else "once"
+    return f"{every}, on {each.rows[0].get('episodes', 'an unknown number of')} episodes" if each.scores else "not scored"
+
+
+def _whose(own: Sequence[Experiment], everyone: Sequence[Experiment]) -> str:
+    """Names experiments by datasets or methods where those alone tell them, else one by one."""
+    for kind in ("dataset", "method"):
+        names = dict.fromkeys(getattr(each, kind) for each in own)
+        if sum(getattr(each, kind) in names for each in everyone) == len(own):
+            return ", ".join(names)
+    return ", ".join(f"{each.method} on {each.dataset}" for each in own)
+
+
+def _ranges(seeds: Sequence[int]) -> str:
+    if len(seeds) > 2 and seeds == tuple(range(seeds[0], seeds[-1] + 1)):
+        return f"{seeds[0]} to {seeds[-1]}"
+    return ", ".join(map(str, seeds))
