@@ -21,15 +21,15 @@ from gridcount.algorithms.sac import (
     draw_actions,
     finish,
     init_networks,
-    step_critics,
     step_policy,
     step_temperature,
 )
-from gridcount.algorithms.steps import descend
+from gridcount.algorithms.steps import descend, descend_in_parts, in_parts
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, conservative_gap, td_target
 from gridcount.networks import Critics, TanhGaussian
 
+PART = 64  # rows of a batch that are learnt from at a time, each with all its sampled actions
 MULTIPLIER_MAX = 1e6  # the Lagrange multiplier stays below this, as in the authors' code
 
 
@@ -47,6 +47,15 @@ class Sampled(NamedTuple):
     action: Array  # [samples, rows, action_dim]
     log_density: Array  # [samples, rows] of the distribution each was drawn from
     next_action: Array  # [sampled_actions, rows, action_dim] those of pi(s') alone
+
+
+class Part(NamedTuple):
+    """Some rows of a batch with their targets and actions; in a batch of parts each has one more leading axis."""
+
+    observation: Array  # [rows, observation_dim]
+    actions: Array  # [rows, 1 + samples, action_dim] the log's, then the sampled ones
+    log_density: Array  # [rows, samples]
+    target: Array  # [rows]
 
 
 @dataclass(frozen=True)
@@ -84,19 +93,23 @@ class CQL(SoftFields):
             target = bellman_target(self, learner, batch, draw, temperature * self.entropy_backup)
 
         multiplier = jnp.minimum(jnp.exp(state.log_multiplier), MULTIPLIER_MAX)
-        everything = jnp.concatenate([batch.action[None], sampled.action])  # [1 + samples, rows, action_dim]
+        everything = jnp.concatenate([batch.action[None], sampled.action])
+        whole = Part(batch.observation, everything.swapaxes(0, 1), sampled.log_density.T, target)
 
-        def critic_loss(critics: Critics) -> tuple[Array, Metrics]:
+        def critic_loss(critics: Critics, part: Part) -> tuple[Array, Metrics]:
             # The log's action and all sampled ones go through the critics as one tall batch.
-            q = critics(*as_rows(batch.observation, everything)).reshape(-1, *everything.shape[:2])
+            actions = part.actions.swapaxes(0, 1)
+            q = critics(*as_rows(part.observation, actions)).reshape(-1, *actions.shape[:2])
             q_data, q_sampled = q[:, 0], q[:, 1:]
-            loss_in = bellman_loss(q_data, target)
-            gap = conservative_gap(q_sampled, sampled.log_density, q_data)  # the regulariser of Eq. 4, per critic
+            loss_in = bellman_loss(q_data, part.target)
+            gap = conservative_gap(q_sampled, part.log_density.T, q_data)  # the regulariser of Eq. 4, per critic
             penalty = multiplier * (self.conservatism * gap - (self.lagrange_threshold or 0.0))  # appendix F
             metrics = {"loss_in": loss_in, "gap": gap.mean(), "q_data": q_data.mean(), "q_sampled": q_sampled.mean()}
             return loss_in + penalty.sum(), metrics
 
-        learner, metrics = step_critics(self, learner, critic_loss)
+        adam, parts = optax.adam(self.critic_rate), in_parts(whole, PART)
+        critics, optimiser, value, metrics = descend_in_parts(adam, critic_loss, learner.critics, learner.critic_optimiser, parts)
+        learner = learner._replace(critics=critics, critic_optimiser=optimiser)
         log_multiplier, multiplier_optimiser = state.log_multiplier, state.multiplier_optimiser
         if self.lagrange_threshold is not None:  # raise the multiplier while the weighted gap is above the threshold
             slope = -multiplier * (self.conservatism * metrics["gap"] - self.lagrange_threshold)
@@ -111,7 +124,7 @@ class CQL(SoftFields):
             )
         else:
             learner, policy_metrics = step_policy(self, learner, batch, draw_key, temperature)
-        metrics |= policy_metrics | {"multiplier": multiplier}
+        metrics |= policy_metrics | {"critic_loss": value, "multiplier": multiplier}
         return CQLState(finish(self, learner), log_multiplier, multiplier_optimiser), metrics
 
     def act(self, state: CQLState, observation: Array) -> Array:

@@ -4,7 +4,6 @@ Ten critics learn from targets of their own; how much they disagree is the uncer
 values of the policy's own actions at logged states. Where the paper leaves things open, its authors' code decides.
 """
 
-import math
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -16,7 +15,7 @@ from jax import Array
 from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.sac import SACState, SoftFields, draw_actions, finish, init_networks, step_policy, step_temperature
-from gridcount.algorithms.steps import descend_in_parts
+from gridcount.algorithms.steps import descend_in_parts, in_parts
 from gridcount.counts.auto import auto_q_floor
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, count_penalty_loss, ensemble_spread, td_target
@@ -95,13 +94,12 @@ class PBRL(SoftFields):
         whole = Part(
             batch.observation, batch.action, target.T, batch.next_observation, policy_action.swapaxes(0, 1), next_action.swapaxes(0, 1)
         )
-        rows = math.gcd(len(batch.reward), PART)
-        parts = jax.tree.map(lambda column: column.reshape(-1, rows, *column.shape[1:]), whole)
         beta = ood_beta(self, state)
         floor = number(self.q_floor)
 
         def critic_loss(critics: Critics, part: Part) -> tuple[Array, Metrics]:
             # One pass through the networks for all terms.
+            rows = len(part.action)
             each = (rows * self.sampled_actions, -1)
             here = jnp.repeat(part.observation, self.sampled_actions, axis=0)
             there = jnp.repeat(part.next_observation, self.sampled_actions, axis=0)
@@ -117,7 +115,9 @@ class PBRL(SoftFields):
             return loss_in + loss_ood, metrics | spread
 
         adam = optax.adam(self.critic_rate)
-        critics, optimiser, value, metrics = descend_in_parts(adam, critic_loss, learner.critics, learner.critic_optimiser, parts)
+        critics, optimiser, value, metrics = descend_in_parts(
+            adam, critic_loss, learner.critics, learner.critic_optimiser, in_parts(whole, PART)
+        )
         learner = learner._replace(critics=critics, critic_optimiser=optimiser)
         learner, policy_metrics = step_policy(self, learner, batch, draw_key, temperature)  # the minimum over the ensemble
         weight, record = next_weight(self, state, beta, metrics["q_sampled"])

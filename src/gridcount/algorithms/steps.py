@@ -1,5 +1,6 @@
 """The step every algorithm takes."""
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from jax import Array
 from gridcount.algorithms.contract import Metrics
 
 Parameters = TypeVar("Parameters")
+Columns = TypeVar("Columns")
 
 
 def descend(
@@ -26,6 +28,13 @@ def descend(
     return eqx.apply_updates(parameters, change), state, value, metrics
 
 
+def in_parts(whole: Columns, most: int) -> Columns:
+    """Columns of a batch cut into parts of as many rows as divide both it and `most`: one more leading axis."""
+    rows = math.gcd(len(jax.tree.leaves(whole)[0]), most)
+    parts: Columns = jax.tree.map(lambda column: column.reshape(-1, rows, *column.shape[1:]), whole)
+    return parts
+
+
 def descend_in_parts(
     optimiser: optax.GradientTransformation,
     loss: Callable[[Parameters, Any], tuple[Array, Metrics]],
@@ -35,7 +44,7 @@ def descend_in_parts(
 ) -> tuple[Parameters, optax.OptState, Array, Metrics]:
     """One step down the mean of a loss over parts of a batch (their leading axis), one part after the other.
 
-    The same step as on the whole batch where a loss is a mean over rows; what a wide ensemble computes of a part stays in the cache.
+    The same step as on the whole batch where a loss is a mean over rows; what networks compute of a part stays in the cache.
     """
     slope = jax.value_and_grad(loss, has_aux=True)
     count = len(jax.tree.leaves(parts)[0])
