@@ -306,12 +306,13 @@ def test_pbrl_s_loss_is_the_authors(prior_scale: float, make_log: MakeLog) -> No
         assert any(jax.tree.leaves(moved.members))
 
 
-def test_a_step_in_parts_is_the_step_on_the_whole(make_log: MakeLog, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("algorithm", [PBRL(**SMALL, n_critics=3), CQL(**SMALL)], ids=["pbrl", "cql"])
+def test_a_step_in_parts_is_the_step_on_the_whole(algorithm: PBRL | CQL, make_log: MakeLog, monkeypatch: pytest.MonkeyPatch) -> None:
     after = []
     for part in (32, 8):
-        monkeypatch.setattr("gridcount.algorithms.pbrl.PART", part)
-        algorithm, state, batch = start(PBRL(**SMALL, n_critics=3), make_log())
-        after.append(jax.jit(algorithm.update)(state, batch, jax.random.key(0))[0].learner.critics.members.weights[1])
+        monkeypatch.setattr(f"{type(algorithm).__module__}.PART", part)
+        prepared, state, batch = start(algorithm, make_log())
+        after.append(jax.jit(prepared.update)(state, batch, jax.random.key(0))[0].learner.critics.members.weights[1])
     assert np.allclose(after[0], after[1], atol=1e-6)
 
 
