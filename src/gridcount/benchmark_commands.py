@@ -151,7 +151,8 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
     per_update = seconds_per_update(cells, lambda text: console.print(text, soft_wrap=True))
     table = Table()
     for heading in ("algorithm", "dataset", "variant", "seeds", "updates", "ms per update", "core time"):
-        table.add_column(heading, justify="left" if heading in ("algorithm", "dataset", "variant") else "right")
+        names = heading in ("algorithm", "dataset", "variant")
+        table.add_column(heading, justify="left" if names else "right", no_wrap=heading == "dataset")
     for cell in cells:
         seconds = per_update[cell.label]
         total = duration(seconds * cell.updates * len(cell.seeds))
@@ -176,7 +177,7 @@ def _headline(suite: Suite, cells: list[Cell], out: Path) -> Table:
     scores = headline_scores(read_results(out / "results"), suite.name)
     columns = list(dict.fromkeys((cell.algorithm, cell.variant) for cell in cells))
     table = Table(title=f"{suite.title}: mean of the last evaluations, ± over seeds")
-    table.add_column("dataset")
+    table.add_column("dataset", no_wrap=True)  # mazes differ in the middle of their names
     for algorithm, variant in columns:
         table.add_column(" ".join(filter(None, (algorithm, variant))), justify="right")
     for dataset in dict.fromkeys(cell.dataset for cell in cells):
