@@ -99,8 +99,8 @@ def time_table() -> str:
     """How long a core took to the log's own score and to the end, on the re-collected sets."""
     lines = [
         "| | transitions | the log's own episodes | first evaluation above it after | mean of 3 evaluations above it after "
-        "| mean of the last 3 | all of it |",
-        "|---" * 7 + "|",
+        "| evaluations above it since then | mean of the last 3 | all of it |",
+        "|---" * 8 + "|",
     ]
     files = sorted((ROOT / "results").glob("*.parquet"))
     rows = [row for row in read_results(*files) if row["suite"] == "recollected" and "score" in row]
@@ -113,7 +113,9 @@ def time_table() -> str:
             last = np.convolve([row["score"] for row in run], np.ones(LAST) / LAST, "valid")
             above = [row for row, mean in zip(run[LAST - 1 :], last, strict=False) if mean > own]
             first = next((row for row in run if row["score"] > own), None)
-            told = [_after(first), _after(above[0] if above else None), f"{last[-1]:.1f}", _after(run[-1])]
+            since = [row["score"] > own for row in run if above and row["updates"] > above[0]["updates"]]
+            share = f"{sum(since)} of {len(since)}" if since else ""
+            told = [_after(first), _after(above[0] if above else None), share, f"{last[-1]:.1f}", _after(run[-1])]
             lines.append(" | ".join([facts, *told]) + " |")
     return "\n".join(lines) if len(lines) > 2 else "Not yet measured."
 

@@ -198,6 +198,10 @@ def test_where_data_comes_from_is_told_by_the_data(maze_file: Path, tmp_path: Pa
     with h5py.File(silent, "r+") as file:
         del file.attrs["generator"]
     assert cell.origin().startswith("generated ")
+    named = replace(cell, data=cell.dataset)
+    before = named.key()
+    monkeypatch.setattr("gridcount.benchmark.cells.FORMAT", 999)
+    assert named.key() != before  # what another recipe generates is other data
     assert replace(cell, data=str(silent)).origin().startswith("own ")
     assert replace(cell, data=str(silent), dataset="hopper-medium-v2").origin().startswith("re-collected ")
     assert main(["data", "import", str(maze_file), "--name", "mine"]) == 0
@@ -289,8 +293,14 @@ def test_a_dry_run_tells_what_and_how_long_and_runs_nothing(suite: Path, tmp_pat
     assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--dry-run", "--only", "sac"]) == 0
     printed = capsys.readouterr().out
     assert "1 cells, 1 to run" in printed
-    assert "on this machine" in printed
+    assert "on this machine, without evaluations and compilation\n" in printed
     assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_says_what_else_it_leaves_out(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite.write_text(suite.read_text().replace('"sac"', '"sac", "td3-cvae"'))
+    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--dry-run", "--only", "td3-cvae"]) == 0
+    assert "and the autoencoder that td3-cvae learns first" in capsys.readouterr().out
 
 
 def test_a_dry_run_times_a_log_of_ones_own_in_its_own_size(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -185,6 +185,15 @@ def test_cost_leaves_out_the_interval_that_compiles() -> None:
     assert [entry.text for entry in table.rows[0]] == ["sac", "2", "2.50"]
 
 
+def test_seeds_that_had_several_cores_stand_in_a_line_of_their_own() -> None:
+    rows = make_rows("s", "sac", "maze2d-umaze-v1", seeds=(0, 1)) + [
+        row | {"cores_used": 8} for row in make_rows("s", "sac", "maze2d-medium-v1", seeds=(0, 1))
+    ]
+    table = cost_table(section_of(rows))
+    assert table is not None
+    assert {row[1].text for row in table.rows} == {"2", "2 on 2 cores"}
+
+
 def test_a_pause_of_the_machine_is_no_cost() -> None:
     rows = [
         row | {"seconds": row["seconds"] + (600 if row["updates"] >= 50_000 else 0)} for row in make_rows("s", "sac", "maze2d-umaze-v1")

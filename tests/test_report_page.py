@@ -164,6 +164,17 @@ def test_hovering_reads_out_all_methods(opened: Page) -> None:
     assert all(name in told for name in ("gpc-sac", "cql", "iql", "sac", "paper 141.0"))
 
 
+def test_hovering_says_nothing_of_a_run_that_has_ended(opened: Page) -> None:
+    plot = opened.locator("#bins-curve-1 svg")
+    plot.scroll_into_view_if_needed()
+    readout = opened.locator("#bins-curve-1 .readout")
+    box = plot.bounding_box()
+    assert box is not None
+    for share, told_of in ((0.3, {"bins 5", "bins 15", "bins 30"}), (0.95, {"bins 15", "bins 30"})):
+        plot.hover(position={"x": share * box["width"], "y": 90})
+        assert {name for name in ("bins 5", "bins 15", "bins 30") if f"{name}\n" in readout.inner_text()} == told_of
+
+
 def test_other_figures_and_bands_can_be_chosen(opened: Page) -> None:
     curve = opened.locator("#paper-maze2d-curve-0 path.series").first
     before = curve.get_attribute("d")

@@ -108,6 +108,19 @@ def test_the_band_of_a_curve_holds_its_mean() -> None:
     assert (curves.mean(axis=0) < band[1]).all()
 
 
+def test_the_band_of_a_curve_is_of_the_seeds_that_have_it() -> None:
+    curves = np.random.default_rng(0).normal(size=(4, 3))
+    short = np.append(curves, [[5.0, np.nan, np.nan]], axis=0)  # a seed that ends early
+    short[1:, 2] = np.nan  # and an evaluation that one seed alone has
+    band = statistics.mean_interval(short)
+    assert band is not None
+    whole = statistics.mean_interval(short[:, :1])
+    assert whole is not None
+    np.testing.assert_allclose(band[:, 0], whole[:, 0])
+    assert band[0, 1] < curves[:, 1].mean() < band[1, 1] <= curves[:, 1].max()
+    assert np.isnan(band[:, 2]).all()
+
+
 def test_the_headline_is_the_mean_of_the_last_evaluations_and_the_best_is_an_oracle() -> None:
     values = [50.0, 90.0, 10.0, 20.0, 30.0]
     rows = [{"seed": 0, "updates": 1000 * (i + 1), "score": value} for i, value in enumerate(values)]

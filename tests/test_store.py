@@ -35,6 +35,14 @@ def test_results_of_several_machines_merge_and_contradictions_are_refused(kept: 
         read_results(tmp_path / "d.parquet")
 
 
+def test_seeds_that_saw_different_data_are_no_seeds_of_one_experiment(kept: Path, tmp_path: Path) -> None:
+    rows = [row for row in read_results(kept) if row["algorithm"] == "sac"]
+    write_rows(tmp_path / "a.parquet", [row for row in rows if row["seed"] < 2])
+    write_rows(tmp_path / "b.parquet", [row | {"fingerprint": "0" * 16} for row in rows if row["seed"] == 2])
+    with pytest.raises(ValueError, match=r"sac on maze2d-umaze-v1: seed 0 .*a\.parquet.* and seed 2 .*b\.parquet.* different data"):
+        read_results(tmp_path)
+
+
 def test_a_run_is_taken_whole_from_the_place_that_has_more_of_it(kept: Path, tmp_path: Path) -> None:
     rows = read_results(kept)
     half = [row | {"seconds": row["seconds"] + 1000, "machine": "another"} for row in rows if row["updates"] < 15_000]

@@ -7,6 +7,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from gridcount.algorithms import ALGORITHMS
 from gridcount.benchmark.cells import Cell
 from gridcount.benchmark.local import adopt, default_workers, missing, run_local
 from gridcount.benchmark.store import read_results, write_rows
@@ -159,7 +160,9 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
         table.add_row(cell.algorithm, cell.dataset, cell.variant, str(len(cell.seeds)), f"{cell.updates:,}", f"{seconds * 1e3:.2f}", total)
     console.print(table)
     altogether = estimate(cells, per_update, len(available_cores()), workers or default_workers())
-    console.print(f"about {duration(altogether)} on this machine, without evaluations and compilation", soft_wrap=True)
+    first = sorted({cell.algorithm for cell in cells if hasattr(ALGORITHMS[cell.algorithm], "cvae_updates")})
+    left_out = " and ".join(["without evaluations", "compilation", *(f"the autoencoder that {name} learns first" for name in first)])
+    console.print(f"about {duration(altogether)} on this machine, {left_out}", soft_wrap=True)
     return 0
 
 

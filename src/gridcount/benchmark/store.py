@@ -18,7 +18,7 @@ except ImportError as error:
 RUN = ("suite", "key", "seed")  # whose rows belong together
 WORDS = ("suite", "key", "algorithm", "dataset", "config", "fingerprint")  # what every row has
 WHOLE = ("seed", "updates", "planned_updates")
-FREE = {"seconds", "gigabytes", "seeds_together"}  # may differ between two records of the same run
+FREE = {"seconds", "gigabytes", "seeds_together", "cores_used"}  # may differ between two records of the same run
 SUFFIX = ".parquet"
 
 
@@ -50,6 +50,7 @@ def read_results(*places: Path) -> list[Row]:
                 _refuse_contradiction(other, place, list(once.values()), path)
             if len(once) > len(known):
                 found[identity] = (list(once.values()), path)
+    _refuse_other_data(found)
     return [row for identity in sorted(found) for row in sorted(found[identity][0], key=lambda row: int(row["updates"]))]
 
 
@@ -70,6 +71,16 @@ def _refuse_contradiction(known: list[Row], where: Path, rows: list[Row], path: 
             if where == path:
                 raise ValueError(f"{path} says two things about {what}; give the files it was made from instead")
             raise ValueError(f"{path} and {where} disagree about {what}: they come from different code or machines. Leave one of them out")
+
+
+def _refuse_other_data(found: dict[tuple[Any, ...], tuple[list[Row], Path]]) -> None:
+    """Refuse seeds of one experiment that were trained on different data, as two versions of a simulator generate it."""
+    seen: dict[str, tuple[Row, Path]] = {}
+    for rows, path in found.values():
+        known, where = seen.setdefault(rows[0]["key"], (rows[0], path))
+        if known["fingerprint"] != rows[0]["fingerprint"]:
+            seeds = f"seed {known['seed']} ({where}) and seed {rows[0]['seed']} ({path})"
+            raise ValueError(f"{known['algorithm']} on {known['dataset']}: {seeds} were trained on different data. Leave one of them out")
 
 
 def _figures(row: Row) -> str:

@@ -38,6 +38,7 @@ NOT_METRICS = {
     "planned_updates",
     "episodes",
     "seeds_together",
+    "cores_used",
 }  # numbers that no curve shows
 
 
@@ -144,20 +145,23 @@ class Experiment:
         values = np.array([[found.get((seed, update), np.nan) for update in updates] for seed in seeds], float)
         return Curve(np.array(updates), tuple(seeds), values)
 
-    def seconds_per_1000(self) -> dict[int, float]:
-        """Training time of 1,000 updates by how many seeds shared it, without the first interval, which also compiles.
+    def seconds_per_1000(self) -> dict[tuple[int, int], float]:
+        """Training time of 1,000 updates by how many seeds shared it on how many cores, without the first interval, which also compiles.
 
         The median over intervals between evaluations: a pause of the machine is no cost of the method.
         """
         found = defaultdict(list)
         for seed in self.seeds:
             timed = sorted(
-                (row["updates"], row["seconds"], row["seeds_together"]) for row in self.rows if row["seed"] == seed and _timed(row)
+                (row["updates"], row["seconds"], row["seeds_together"], row.get("cores_used") or 1)
+                for row in self.rows
+                if row["seed"] == seed and _timed(row)
             )
-            intervals = [1000 * (after - before) / (last - first) for (first, before, _), (last, after, _) in pairwise(timed)]
+            intervals = [1000 * (after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(timed)]
             if intervals:
-                found[timed[-1][2]].append(float(np.median(intervals)))
-        return {together: float(np.mean(rates)) for together, rates in sorted(found.items())}
+                together, cores = timed[-1][2:]
+                found[together, min(cores, together)].append(float(np.median(intervals)))  # a seed uses one core
+        return {shared: float(np.mean(rates)) for shared, rates in sorted(found.items())}
 
     def gigabytes(self) -> float | None:
         """The most memory that training held, all its seeds together; None where it was not recorded."""
@@ -309,6 +313,7 @@ def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
             "machine": _machine(starts[-1]),
             "started": starts[0].get("started"),
             "seeds_together": len(plan.seeds),
+            "cores_used": starts[-1].get("cores_used"),
         }
         found += [facts | {"seconds": seconds.get(row["updates"])} | row for row in rows]
     return found

@@ -44,7 +44,7 @@ def _panel(section: Section, dataset: str, identity: str) -> dict[str, Any]:
         cell = section.find(dataset, method)
         if cell is None or (curve := cell.curve(metric)) is None:
             continue
-        band = statistics.mean_interval(curve.values) if np.isfinite(curve.values).all() else None
+        band = statistics.mean_interval(curve.values)
         printed = section.published(dataset, cell.algorithm) if metric == "score" and not cell.variant else None
         series.append(
             {

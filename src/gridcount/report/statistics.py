@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import stats
 
 Array = NDArray[np.float64]
 Tasks = Sequence[ArrayLike]  # scores of an algorithm: task -> its seeds
@@ -32,8 +33,7 @@ def mean(scores: Array) -> Array:
 
 def interquartile_mean(scores: Array) -> Array:
     """IQM: the mean of the middle half of all runs, floor(n / 4) left out at either end: [..., runs] -> [...]."""
-    cut = int(TRIMMED * scores.shape[-1])
-    return mean(np.sort(scores, axis=-1)[..., cut : scores.shape[-1] - cut])
+    return np.asarray(stats.trim_mean(scores, TRIMMED, axis=-1))
 
 
 def optimality_gap(scores: Array, optimum: float = 1.0) -> Array:
@@ -89,13 +89,23 @@ def estimate_improvement(ours: Tasks, theirs: Tasks, seed: int = 0, repetitions:
 
 
 def mean_interval(curves: ArrayLike, seed: int = 0, repetitions: int = REPETITIONS) -> Array | None:
-    """The interval of a learning curve's mean over seeds, at each evaluation: [seeds, evaluations] -> [2, evaluations]."""
+    """The interval of a learning curve's mean over seeds, at each evaluation: [seeds, evaluations] -> [2, evaluations].
+
+    NaN is an evaluation that a seed does not have; where fewer than two seeds have one, so is the interval.
+    """
     values = np.asarray(curves, float)
     if len(values) < 2:
         return None
     drawn = np.random.default_rng(seed).integers(len(values), size=(repetitions, len(values)))
     weights = np.stack([(drawn == i).mean(axis=1) for i in range(len(values))], axis=1)  # [repetitions, seeds]
-    return _percentiles(weights @ values)
+    present = np.isfinite(values)
+    drawn_seeds = weights @ present
+    with np.errstate(invalid="ignore"):  # a draw without any of the seeds that are there says nothing
+        means = (weights @ np.where(present, values, 0.0)) / drawn_seeds
+    band = np.full((2, values.shape[1]), np.nan)
+    several = present.sum(axis=0) > 1
+    band[:, several] = _percentiles(means[:, several])
+    return band
 
 
 def resampled(tasks: Tasks, seed: int = 0, repetitions: int = REPETITIONS) -> Array:
@@ -124,4 +134,4 @@ def _varied(tasks: Tasks) -> bool:
 def _percentiles(draws: Array) -> Array:
     """The interval's ends, over the first axis."""
     outside = 100 * (1 - CONFIDENCE) / 2
-    return np.asarray(np.percentile(draws, [outside, 100 - outside], axis=0))
+    return np.asarray(np.nanpercentile(draws, [outside, 100 - outside], axis=0))

@@ -165,40 +165,44 @@ def improvement_table(section: Section) -> Table | None:
 
 
 def cost_table(section: Section) -> Table | None:
-    """Seconds per 1,000 updates of a seed: a line per method and number of seeds trained together, the mean over datasets first."""
-    lines: dict[tuple[str, int], dict[str, float]] = {}
-    memory: dict[tuple[str, int], float] = {}
+    """Seconds per 1,000 updates of a seed: a line per method and how many seeds shared how many cores, the mean over datasets first."""
+    lines: dict[tuple[str, tuple[int, int]], dict[str, float]] = {}
+    memory: dict[tuple[str, tuple[int, int]], float] = {}
     records = []
     printed = section.layout.published if section.layout.kind == "cost" else {}
     algorithms = {each.method: each.algorithm for each in section.experiments}
     for each in section.experiments:
-        for together, seconds in each.seconds_per_1000().items():
-            lines.setdefault((each.method, together), {})[each.dataset] = seconds / together
+        for shared, seconds in each.seconds_per_1000().items():
+            together, cores = shared
+            lines.setdefault((each.method, shared), {})[each.dataset] = seconds / together
             machine = "; ".join(each.said("machine")) or "not recorded"
             most = each.gigabytes()
             if most is not None:
-                memory[each.method, together] = max(most, memory.get((each.method, together), 0))
-            records.append((section.layout.name, each.dataset, each.method, together, seconds / together, seconds, most, machine))
+                memory[each.method, shared] = max(most, memory.get((each.method, shared), 0))
+            records.append((section.layout.name, each.dataset, each.method, together, cores, seconds / together, seconds, most, machine))
     if not lines:
         return None
     datasets = [dataset for dataset in section.datasets if any(dataset in line for line in lines.values())]
     rows = []
-    for (method, together), line in lines.items():
+    for (method, shared), line in lines.items():
+        together, cores = shared
         paper = _paper_cost(printed.get(algorithms[method], {}))
         theirs = [] if not printed else [Entry(paper, muted=True)]
-        held = [Entry(f"{memory[method, together]:.1f}" if (method, together) in memory else "")] if memory else []
+        held = [Entry(f"{memory[method, shared]:.1f}" if (method, shared) in memory else "")] if memory else []
         cells = [Entry(f"{line[dataset]:.2f}" if dataset in line else "") for dataset in datasets]
         average = Entry(f"{np.mean(list(line.values())):.2f}", "" if len(line) == len(datasets) else f"of {len(line)} datasets")
-        rows.append((Entry(method), Entry(str(together)), *([average] if len(datasets) > 1 else []), *theirs, *cells, *held))
+        seeds = Entry(f"{together} on {cores} cores" if cores > 1 else str(together))
+        rows.append((Entry(method), seeds, *([average] if len(datasets) > 1 else []), *theirs, *cells, *held))
     ours = (*(["mean"] if len(datasets) > 1 else []), *(["paper (one GPU)"] if printed else []), *datasets, *(["GB"] if memory else []))
     columns = ("method", "seeds together", *ours)
     heads = (
-        *("suite", "dataset", "method", "seeds_together", "seconds_per_1000_updates_and_seed", "seconds_per_1000_updates"),
+        *("suite", "dataset", "method", "seeds_together", "cores", "seconds_per_1000_updates_and_seed", "seconds_per_1000_updates"),
         *("gigabytes", "machine"),
     )
     notes = [
         "Training alone, the median over intervals between evaluations: evaluations are not in it, nor is the first interval, which also "
-        "compiles. Seeds trained together share it. Whatever else the machine did meanwhile slows it."
+        "compiles. Seeds trained together share it, and where nothing is said of cores, one core. Whatever else the machine did meanwhile "
+        "slows it."
     ]
     if memory:
         notes.append("GB: the most memory the process held, its data, its seeds and the compiler's included.")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
+from scipy import stats
 
 from gridcount.counts.grid import Grid, StateCells
 from gridcount.data.transitions import Transitions
@@ -75,22 +76,13 @@ def make_mdp(rng: np.random.Generator, discount: float = 0.9, concentration: flo
     first, second = mean * concentration, (1 - mean) * concentration
     theta = 0.8 * i + 0.4 * rng.random(SIZE**2)
     # E over Beta(first, second) of the k-th Bernstein polynomial is the beta-binomial probability of k.
-    expected = np.array([[beta_binomial(k, SIZE - 1, f, s) for k in range(SIZE)] for f, s in zip(first, second, strict=True)])
+    expected = stats.betabinom.pmf(np.arange(SIZE), SIZE - 1, first[:, None], second[:, None])
     policy_mean = np.repeat(expected, SIZE, axis=1) / SIZE  # E phi(s', a') with a' uniform
     weights = np.linalg.solve(np.eye(SIZE**2) - discount * policy_mean, theta)
     # Shift and scale the rewards: phi sums to 1, so a constant is linear too, and the range of targets is Hoeffding's 1.
     coefficients = weights.reshape(SIZE, SIZE).mean(axis=1)
     weights = (weights - (coefficients.max() + coefficients.min()) / 2) / (discount * np.ptp(coefficients))
     return LinearMDP(first, second, weights - discount * policy_mean @ weights, weights, discount)
-
-
-def beta_binomial(k: int, n: int, first: float, second: float) -> float:
-    """P(k successes of n) where the chance of success is itself Beta(first, second)."""
-
-    def log_beta(a: float, b: float) -> float:
-        return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
-
-    return math.comb(n, k) * math.exp(log_beta(k + first, n - k + second) - log_beta(first, second))
 
 
 def draw_log(mdp: LinearMDP, rows: int, rng: np.random.Generator) -> Transitions:
@@ -251,12 +243,4 @@ def smallest_c(ratio: Float) -> tuple[float, float]:
 
 def rank_correlation(x: Float, y: Float) -> float:
     """Spearman's correlation; 0 where one of them does not vary."""
-    x, y = (average_rank(v) - average_rank(v).mean() for v in (x, y))
-    size = math.sqrt(float(x @ x) * float(y @ y))
-    return float(x @ y) / size if size else 0.0
-
-
-def average_rank(x: Float) -> Float:
-    """Ranks, equal values sharing their mean rank."""
-    _, inverse, times = np.unique(x, return_inverse=True, return_counts=True)
-    return np.asarray((np.cumsum(times) - (times - 1) / 2)[inverse])
+    return float(stats.spearmanr(x, y).statistic) if np.ptp(x) and np.ptp(y) else 0.0

@@ -11,6 +11,8 @@ from typing import Any
 
 import jax
 
+from gridcount.training.loop import available_cores
+
 PACKAGES = ("gridcount", "jax", "jaxlib", "equinox", "optax", "numpy", "mujoco", "gymnasium", "gymnasium-robotics")
 
 
@@ -22,6 +24,7 @@ def describe_machine() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "cores": os.cpu_count(),
+        "cores_used": len(available_cores()) if jax.default_backend() == "cpu" else None,
         "devices": [str(device) for device in jax.devices()],
         "versions": {package: _version(package) for package in PACKAGES},
         "command": sys.argv[1:],

@@ -179,9 +179,10 @@
       this.cross.setAttribute("visibility", hide ? "hidden" : "visible");
       if (hide) return;
       const { X, box, y } = this.frame;
-      const longest = this.lines.reduce((a, b) => (b.x.length > a.x.length ? b : a));
+      const longest = this.lines.reduce((a, b) => (b.x.at(-1) > a.x.at(-1) ? b : a));
       const at = longest.x[nearest(longest.x, x)], digits = this.options.digits ?? digitsOf(y[1] - y[0]);
-      const rows = this.lines.map((line) => ({ line, i: nearest(line.x, at) })).filter(({ line, i }) => Number.isFinite(line.y[i]));
+      const reached = this.lines.filter((line) => line.x[0] <= at && at <= line.x.at(-1)); // a shorter run has no value where it has ended
+      const rows = reached.map((line) => ({ line, i: nearest(line.x, at) })).filter(({ line, i }) => Number.isFinite(line.y[i]));
       rows.sort((a, b) => b.line.y[b.i] - a.line.y[a.i]);
       this.readout.replaceChildren(element("strong", {}, this.options.xText(at)));
       for (const { line, i } of rows.slice(0, 12)) {
