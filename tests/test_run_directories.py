@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -263,6 +264,7 @@ def test_a_machine_that_reads_json_is_not_disturbed_by_notices(
         return maze_file
 
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path))
+    import_module("gridcount.data_commands")  # or a first import now would keep this `make` for the tests that follow
     monkeypatch.setattr(maze2d, "make", make)
     assert main(["data", "info", UMAZE, "--json"]) == 0
     out, err = capsys.readouterr()
