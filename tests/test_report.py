@@ -78,6 +78,7 @@ def test_a_preset_that_differs_by_dataset_stays_one_method_beside_another_size_o
     assert set(section.common_datasets()) == set(bins)
     assert set(section.common()) == {"gpc-sac"}
     assert {each.dataset for each in section.experiments if each.method == "gpc-sac"} == set(bins)
+    assert section.methods == ("gpc-sac", "gpc-sac · preset paper")
 
 
 def test_the_papers_number_stands_where_ours_is_not_measured_yet() -> None:

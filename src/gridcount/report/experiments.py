@@ -261,7 +261,7 @@ def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
 
         def place(each: Experiment, layout: Layout = layout) -> tuple[object, ...]:
             ranks = (_rank(layout.algorithms, each.algorithm), _rank(layout.variants, each.variant), _rank(layout.datasets, each.dataset))
-            return (*ranks, each.rows[0].get("planned_updates", 0), each.note)
+            return (*ranks, bool(each.note), each.rows[0].get("planned_updates", 0), each.note)
 
         found.append(Section(layout, tuple(sorted(experiments, key=place))))
     return found
@@ -355,7 +355,12 @@ def _notes(group: list[Experiment], elsewhere: list[Experiment]) -> list[str]:
     others = [_facts(other) for other in elsewhere]
     ways = [name for name in differing if name in WAYS]
     alike = [tuple(sum(all(o.get(n) == each.get(n) for n in names) for o in others) for names in (ways, differing)) for each in facts]
-    notes = [", ".join(str(each.get(name, f"no {name}")) for name in differing[:NAMED]) for each in facts]
+
+    def told(names: list[str]) -> list[str]:
+        return [", ".join(str(each.get(name, f"no {name}")) for name in names) for each in facts]
+
+    enough = "preset" in ways and len(set(told(ways))) == len(group)  # a preset's name stands for its fields
+    notes = told(ways if enough else differing[:NAMED])
     if len(set(notes)) == len(notes):
         usual = [index for index, count in enumerate(alike) if count == max(alike) > (0, 0)]
         return [("" if usual == [index] else note) for index, note in enumerate(notes)]
