@@ -21,7 +21,7 @@ COLOURS = ("#0067a8", "#c8500a", "#007f5f", "#a8427f", "#8c6a00", "#5b4bb3", "#2
 DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (10, 3), (4, 1, 1, 1), (1, 1.5), (6, 2, 1, 2, 1, 2))
 ABREAST = 3  # panels side by side, as in the paper's figures
 MOST_ABREAST = 4  # names side by side in a legend
-LONGEST = 36  # characters of a name in a figure
+LONGEST = 40  # characters of a name in a figure
 
 
 def style(index: int) -> tuple[str, tuple[float, ...]]:
