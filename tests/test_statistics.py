@@ -119,6 +119,9 @@ def test_the_band_of_a_curve_is_of_the_seeds_that_have_it() -> None:
     np.testing.assert_allclose(band[:, 0], whole[:, 0])
     assert band[0, 1] < curves[:, 1].mean() < band[1, 1] <= curves[:, 1].max()
     assert np.isnan(band[:, 2]).all()
+    level = statistics.mean_interval(np.array([[7.0, 7.0], [7.0, 7.0], [7.0, np.nan]]))
+    assert level is not None
+    np.testing.assert_allclose(level, 7.0)  # a seed that is not there is no 0
 
 
 def test_the_headline_is_the_mean_of_the_last_evaluations_and_the_best_is_an_oracle() -> None:
