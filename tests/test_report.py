@@ -114,6 +114,17 @@ def test_the_protocol_says_what_differs_and_where() -> None:
     assert told["Preset"] == "fast"
 
 
+def test_seeds_that_are_missing_in_one_cell_are_told_and_its_dataset_weighs_no_less() -> None:
+    rows = [row for dataset in ("maze2d-umaze-v1", "maze2d-large-v1") for row in make_rows("s", "sac", dataset)]
+    rows += make_rows("s", "cql", "maze2d-umaze-v1") + make_rows("s", "cql", "maze2d-large-v1", seeds=(0,))
+    tables = {table.name: table for table in all_tables(section_of(rows))}
+    assert dict(tables["scores"].protocol)["Seeds"] == "1 (0): cql on maze2d-large-v1; 3 (0 to 2): cql on maze2d-umaze-v1, sac"
+    average = next(line for line in tables["scores"].rows if line[0].text == "average")[tables["scores"].columns.index("cql")]
+    mean = next(line for line in tables["aggregates"].rows if line[0].text == "cql")[tables["aggregates"].columns.index("mean")]
+    assert mean.text == average.text
+    assert any("weighs as much as another" in note for note in tables["aggregates"].notes)
+
+
 def test_a_run_that_has_not_come_to_its_end_says_so() -> None:
     rows = [row for row in make_rows("s", "sac", "maze2d-umaze-v1") if row["seed"] == 0 or row["updates"] <= 60_000]
     table = score_table(section_of(rows))

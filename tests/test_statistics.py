@@ -6,7 +6,7 @@ from scipy import stats
 
 from gridcount.report import statistics
 from gridcount.report.scores import LAST, headline
-from gridcount.report.statistics import estimate, estimate_improvement, estimate_profile, improvement, pooled
+from gridcount.report.statistics import estimate, estimate_improvement, estimate_profile, improvement
 
 # Scores [seeds, tasks] and what rliable 1.2.0 computes from them, its intervals with 20,000 draws (2,000 for the improvement).
 A = np.array([[0.8, 0.919, 0.69], [0.444, 0.618, 0.403], [0.824, 1.336, 0.603], [0.552, 0.996, 0.943], [0.842, 0.428, 0.788]])
@@ -84,12 +84,21 @@ def test_one_seed_has_no_interval() -> None:
     assert statistics.mean_interval(np.ones((1, 4))) is None
 
 
-def test_tasks_may_have_different_numbers_of_seeds() -> None:
-    tasks = [np.array([0.2, 0.4, 0.6]), np.array([1.0])]
-    assert len(pooled(tasks)) == 4
+def test_tasks_weigh_the_same_whatever_their_seeds() -> None:
+    tasks = [np.array([0.2, 0.4, 0.9]), np.array([1.0]), np.array([0.1, 0.7])]
     found = estimate(tasks, statistics.mean)
+    assert found.value == pytest.approx(np.mean([scores.mean() for scores in tasks]))
     assert found.interval is not None
     assert found.interval[0] < found.value < found.interval[1]
+    assert estimate([tasks[0], tasks[0][:2]], statistics.mean).value == pytest.approx((0.5 + 0.3) / 2)
+    alike = np.concatenate([np.repeat(scores, 6 // len(scores)) for scores in tasks])  # six runs of each task
+    assert estimate(tasks, statistics.interquartile_mean).value == pytest.approx(stats.trim_mean(alike, 0.25))
+    assert estimate(tasks, statistics.optimality_gap).value == pytest.approx(statistics.optimality_gap(alike))
+    value, band = estimate_profile(tasks, THRESHOLDS)
+    np.testing.assert_allclose(value, statistics.profile(alike, THRESHOLDS))
+    assert band is not None
+    assert (band[0] <= value).all()
+    assert (value <= band[1]).all()
 
 
 def test_profiles_fall_and_their_bands_hold_them() -> None:

@@ -40,12 +40,12 @@ def _evaluated(each: Experiment) -> str:
 
 
 def _whose(own: Sequence[Experiment], everyone: Sequence[Experiment]) -> str:
-    """Names experiments by datasets or methods where those alone tell them, else one by one."""
-    for kind in ("dataset", "method"):
-        names = dict.fromkeys(getattr(each, kind) for each in own)
-        if sum(getattr(each, kind) in names for each in everyone) == len(own):
-            return ", ".join(names)
-    return ", ".join(f"{each.method} on {each.dataset}" for each in own)
+    """Names experiments by datasets where those alone tell them, else by methods, and one by one where a method has others too."""
+    datasets = dict.fromkeys(each.dataset for each in own)
+    if sum(each.dataset in datasets for each in everyone) == len(own):
+        return ", ".join(datasets)
+    elsewhere = {each.method for each in everyone if each not in own}
+    return ", ".join(dict.fromkeys(f"{each.method} on {each.dataset}" if each.method in elsewhere else each.method for each in own))
 
 
 def _ranges(seeds: Sequence[int]) -> str:

@@ -1,15 +1,16 @@
 """Aggregates over tasks with their uncertainty, as Agarwal et al. (2021) define them and their library rliable computes them.
 
 Scores of an algorithm are one array per task, a number per seed. Intervals are percentiles of a stratified bootstrap: seeds are drawn
-with replacement within each task, tasks stay as they are.
+with replacement within each task, tasks stay as they are. Where tasks have different numbers of seeds, which rliable does not know, a
+task still weighs as much as another: its runs share its weight.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy import stats
 
 Array = NDArray[np.float64]
 Tasks = Sequence[ArrayLike]  # scores of an algorithm: task -> its seeds
@@ -26,24 +27,33 @@ class Estimate(NamedTuple):
     interval: tuple[float, float] | None
 
 
-def mean(scores: Array) -> Array:
-    """Over all runs: [..., runs] -> [...]."""
-    return np.asarray(scores.mean(axis=-1))
+def mean(scores: Array, shares: Array | None = None) -> Array:
+    """Over all runs: [..., runs] -> [...]. Shares are the runs' weights, whole numbers; without any all weigh the same."""
+    return np.asarray(np.average(scores, axis=-1, weights=shares))
 
 
-def interquartile_mean(scores: Array) -> Array:
-    """IQM: the mean of the middle half of all runs, floor(n / 4) left out at either end: [..., runs] -> [...]."""
-    return np.asarray(stats.trim_mean(scores, TRIMMED, axis=-1))
+def interquartile_mean(scores: Array, shares: Array | None = None) -> Array:
+    """IQM: the mean of the middle half of all runs, floor(n / 4) left out at either end: [..., runs] -> [...].
+
+    A run of share 3 is three equal runs, of which some may be left out.
+    """
+    weights = np.ones(scores.shape[-1]) if shares is None else shares
+    order = np.argsort(scores, axis=-1)
+    ascending, weight = np.take_along_axis(scores, order, axis=-1), weights[order]
+    upto, total = np.cumsum(weight, axis=-1), weights.sum()
+    cut = np.floor(TRIMMED * total)
+    kept = np.maximum(np.minimum(upto, total - cut) - np.maximum(upto - weight, cut), 0.0)
+    return np.asarray((kept * ascending).sum(axis=-1) / (total - 2 * cut))
 
 
-def optimality_gap(scores: Array, optimum: float = 1.0) -> Array:
+def optimality_gap(scores: Array, shares: Array | None = None, optimum: float = 1.0) -> Array:
     """optimum - mean(min(score, optimum)): how far runs fall short of it, with no credit above it."""
-    return optimum - mean(np.minimum(scores, optimum))
+    return optimum - mean(np.minimum(scores, optimum), shares)
 
 
-def profile(scores: Array, thresholds: ArrayLike) -> Array:
+def profile(scores: Array, thresholds: ArrayLike, shares: Array | None = None) -> Array:
     """The share of runs that score above each threshold: [..., runs] -> [..., thresholds]."""
-    return np.asarray((scores[..., None, :] > np.asarray(thresholds)[:, None]).mean(axis=-1))
+    return mean((scores[..., None, :] > np.asarray(thresholds)[:, None]).astype(float), shares)
 
 
 def improvement(ours: Tasks, theirs: Tasks) -> float:
@@ -56,22 +66,30 @@ def pooled(tasks: Tasks) -> Array:
     return np.concatenate([np.asarray(scores, float) for scores in tasks])
 
 
-def estimate(tasks: Tasks, statistic: Callable[[Array], Array], seed: int = 0, repetitions: int = REPETITIONS) -> Estimate:
-    """A statistic of all runs, with its bootstrap interval."""
-    value = float(statistic(pooled(tasks)))
+def even_shares(tasks: Tasks) -> Array:
+    """For each of the pooled runs a whole number, such that those of every task have the same sum."""
+    sizes = [np.size(scores) for scores in tasks]
+    return np.repeat([float(math.lcm(*sizes) // size) for size in sizes], sizes)
+
+
+def estimate(tasks: Tasks, statistic: Callable[[Array, Array], Array], seed: int = 0, repetitions: int = REPETITIONS) -> Estimate:
+    """A statistic of all runs, every task weighing the same, with its bootstrap interval."""
+    shares = even_shares(tasks)
+    value = float(statistic(pooled(tasks), shares))
     if not _varied(tasks):
         return Estimate(value, None)
-    low, high = _percentiles(statistic(resampled(tasks, seed, repetitions)))
+    low, high = _percentiles(statistic(resampled(tasks, seed, repetitions), shares))
     return Estimate(value, (float(low), float(high)))
 
 
 def estimate_profile(tasks: Tasks, thresholds: ArrayLike, seed: int = 0, repetitions: int = REPETITIONS) -> tuple[Array, Array | None]:
     """The performance profile at each threshold and its pointwise intervals [2, thresholds], None where no task has two seeds."""
-    value = profile(pooled(tasks), thresholds)
+    shares = even_shares(tasks)
+    value = profile(pooled(tasks), thresholds, shares)
     if not _varied(tasks):
         return value, None
     draws = resampled(tasks, seed, repetitions)
-    return value, np.stack([_percentiles(profile(draws, [threshold])[:, 0]) for threshold in np.asarray(thresholds)], axis=1)
+    return value, np.stack([_percentiles(profile(draws, [threshold], shares)[:, 0]) for threshold in np.asarray(thresholds)], axis=1)
 
 
 def estimate_improvement(ours: Tasks, theirs: Tasks, seed: int = 0, repetitions: int = REPETITIONS) -> Estimate:

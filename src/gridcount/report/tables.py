@@ -327,6 +327,8 @@ def _aggregate_notes(section: Section) -> tuple[str, ...]:
     if left_out := dict.fromkeys(each.method for each in section.scored if each.method not in compared):
         notes.append(f"Left out, with fewer than half of the datasets: {', '.join(left_out)}.")
     sizes = [len(each.scored_seeds) for each in section.aggregated()]
+    if min(sizes) != max(sizes):
+        notes.append("A dataset weighs as much as another, however many seeds it has.")
     notes.append("In brackets: 95 % intervals of a stratified bootstrap over seeds.")
     if min(sizes) == 1:
         notes.append("Where every dataset has one seed there is no interval.")
