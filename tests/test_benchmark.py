@@ -309,6 +309,18 @@ def test_a_dry_run_times_a_log_of_ones_own_in_its_own_size(suite: Path, tmp_path
     assert "timing sac on 4-d observations and 2-d actions" in capsys.readouterr().out
 
 
+def test_a_dry_run_shows_its_numbers_whole_on_a_narrow_terminal(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    rename_data(suite, "reactor-logs-of-march")
+    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--dry-run", "--only", "sac", "--updates", "1000000"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if "1,000,000" in line]
+    algorithm, dataset, _, updates, _, took = (part.strip() for part in line.strip("│").split("│"))
+    assert (algorithm, dataset, updates) == ("sac", "reactor-logs-of-march", "1,000,000")
+    assert re.fullmatch(r"(\d+:)?\d+:\d\d", took)
+
+
 def test_a_cell_survives_json_and_its_key_forgets_only_the_seeds(suite: Path) -> None:
     cell = read_suite(str(suite)).cells()[0]
     assert Cell.from_json(cell.to_json()) == cell

@@ -151,13 +151,15 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
 
     per_update = seconds_per_update(cells, lambda text: console.print(text, soft_wrap=True))
     table = Table()
-    for heading in ("algorithm", "dataset", "variant", "seeds", "updates", "ms per update", "core time"):
+    variants = any(cell.variant for cell in cells)
+    for heading in ("algorithm", "dataset", *["variant"] * variants, "seeds", "updates", "ms per\nupdate", "core\ntime"):
         names = heading in ("algorithm", "dataset", "variant")
-        table.add_column(heading, justify="left" if names else "right", no_wrap=heading == "dataset")
+        table.add_column(heading, justify="left" if names else "right", no_wrap=heading != "variant")  # numbers whole on 80 columns
     for cell in cells:
         seconds = per_update[cell.label]
         total = duration(seconds * cell.updates * len(cell.seeds))
-        table.add_row(cell.algorithm, cell.dataset, cell.variant, str(len(cell.seeds)), f"{cell.updates:,}", f"{seconds * 1e3:.2f}", total)
+        what = [cell.algorithm, cell.dataset, *[cell.variant] * variants]
+        table.add_row(*what, str(len(cell.seeds)), f"{cell.updates:,}", f"{seconds * 1e3:.2f}", total)
     console.print(table)
     altogether = estimate(cells, per_update, len(available_cores()), workers or default_workers())
     first = sorted({cell.algorithm for cell in cells if hasattr(ALGORITHMS[cell.algorithm], "cvae_updates")})

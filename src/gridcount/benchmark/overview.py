@@ -60,7 +60,8 @@ class Overview:
     def _table(self, running: dict[str, Progress]) -> Table:
         table = Table(title=f"{len(self._ended)} of {len(self._cells)} cells ended")
         for heading in ("cell", "state", "updates", "score", "updates/s", "left"):
-            table.add_column(heading, justify="left" if heading in ("cell", "state") else "right")
+            words = heading in ("cell", "state")
+            table.add_column(heading, justify="left" if words else "right", no_wrap=not words)
         for label, progress in running.items():
             table.add_row(label, progress.note or progress.state, *_words(progress))
         waiting = len(self._cells) - len(self._ended) - len(running)
