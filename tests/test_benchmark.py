@@ -27,6 +27,7 @@ from gridcount.benchmark.store import read_results
 from gridcount.benchmark.suites import Suite, narrow, read_suite
 from gridcount.benchmark_commands import with_address
 from gridcount.cli import main
+from gridcount.report.scores import headline_scores, in_words
 from gridcount.training import run as runs
 from gridcount.training.run import Diverged
 
@@ -319,6 +320,21 @@ def test_a_dry_run_shows_its_numbers_whole_on_a_narrow_terminal(
     algorithm, dataset, _, updates, _, took = (part.strip() for part in line.strip("│").split("│"))
     assert (algorithm, dataset, updates) == ("sac", "reactor-logs-of-march", "1,000,000")
     assert re.fullmatch(r"(\d+:)?\d+:\d\d", took)
+
+
+@pytest.mark.parametrize("columns", [40, 80])
+def test_scores_are_shown_whole_on_a_narrow_terminal(
+    finished: tuple[Path, Path], columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    suite, out = finished
+    rows = read_results(out / "results.parquet")
+    assert main(["benchmark", str(suite), "--out", str(out)]) == 0  # nothing is left to run: it only tells
+    printed = capsys.readouterr().out
+    for scores in headline_scores(rows).values():
+        assert in_words([scores]) in printed
+    lines = [line for line in printed.splitlines() if rows[0]["dataset"] in line]
+    assert len(lines) == (1 if columns == 80 else 2)  # side by side where they fit, else one below the other
 
 
 def test_a_cell_survives_json_and_its_key_forgets_only_the_seeds(suite: Path) -> None:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import tyro
 from rich.console import Console
-from rich.table import Table
+from rich.measure import Measurement
+from rich.table import Column, Table
 
 from gridcount.algorithms import ALGORITHMS
 from gridcount.benchmark.cells import Cell
@@ -19,6 +20,8 @@ from gridcount.terminal import make_console, refuse_unknown_flags
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.loop import available_cores
 from gridcount.training.progress import duration
+
+UNLIMITED = 10_000  # columns of a terminal that anything fits
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def benchmark(words: list[str]) -> int:
     if any((out / "results").glob("*.parquet")):
         with alone(out / "results.parquet"):  # suites that share the folder may end at the same time
             path = write_rows(out / "results.parquet", read_results(out / "results"))  # of all of them
-        console.print(_headline(suite, cells, out))
+        console.print(_headline(suite, cells, out, console))
         for line in _diverged(suite, cells, out):
             console.print(line, soft_wrap=True)
         console.print(f"results: {path}", soft_wrap=True)
@@ -175,17 +178,23 @@ def _diverged(suite: Suite, cells: list[Cell], out: Path) -> list[str]:
     return list(dict.fromkeys(f"diverged: {labels[row['key']]}, seed {row['seed']}: {row['diverged']}" for row in rows))
 
 
-def _headline(suite: Suite, cells: list[Cell], out: Path) -> Table:
-    """Scores as they came out, a line per dataset."""
+def _headline(suite: Suite, cells: list[Cell], out: Path, console: Console) -> Table:
+    """Scores as they came out: a line per dataset, or a line per cell where the terminal is too narrow for that."""
     from gridcount.report.scores import headline_scores, in_words
 
     scores = headline_scores(read_results(out / "results"), suite.name)
-    columns = list(dict.fromkeys((cell.algorithm, cell.variant) for cell in cells))
-    table = Table(title=f"{suite.title}: mean of the last evaluations, ± over seeds")
-    table.add_column("dataset", no_wrap=True)  # mazes differ in the middle of their names
-    for algorithm, variant in columns:
-        table.add_column(" ".join(filter(None, (algorithm, variant))), justify="right")
-    for dataset in dict.fromkeys(cell.dataset for cell in cells):
-        keys = [{cell.key() for cell in cells if (cell.dataset, cell.algorithm, cell.variant) == (dataset, *column)} for column in columns]
-        table.add_row(dataset, *(in_words([scores[key] for key in found if key in scores]) for found in keys))
-    return table
+    told = {}
+    for cell in cells:
+        key, method = cell.key(), " ".join(filter(None, (cell.algorithm, cell.variant)))
+        told[cell.dataset, method] = in_words([scores[key]] if key in scores else [])
+    datasets, methods = (list(dict.fromkeys(names)) for names in zip(*told, strict=True))
+    title = f"{suite.title}: mean of the last evaluations, ± over seeds"
+    wide = Table("dataset", *(Column(method, justify="right") for method in methods), title=title)
+    for dataset in datasets:
+        wide.add_row(dataset, *(told.get((dataset, method), "") for method in methods))
+    if Measurement.get(console, console.options.update(width=UNLIMITED), wide).maximum <= console.width:
+        return wide
+    tall = Table(Column("dataset", no_wrap=True), "method", Column("score", justify="right", no_wrap=True), title=title)
+    for (dataset, method), text in told.items():
+        tall.add_row(dataset, method, text)
+    return tall
