@@ -104,19 +104,18 @@ def time_table() -> str:
     ]
     files = sorted((ROOT / "results").glob("*.parquet"))
     rows = [row for row in read_results(*files) if row["suite"] == "recollected" and "score" in row]
-    for path in sorted((ROOT / "results" / "recollected").glob("*.json")):
-        log, dataset = json.loads(path.read_text()), path.stem
+    for dataset, key in sorted({(row["dataset"], row["key"]) for row in rows}):
+        run = sorted((row for row in rows if row["key"] == key), key=lambda row: int(row["updates"]))
+        name = f"{dataset}--{run[0]['fingerprint']}.json"  # what `gridcount data info --json` told of the very log it learnt from
+        log = json.loads((ROOT / "results" / "recollected" / name).read_text())
         own = normalised_score(dataset.split("-")[0], log["returns"]["mean"])
-        facts = f"| {dataset} | {log['transitions']:,} | {own:.1f}"
-        for key in dict.fromkeys(row["key"] for row in rows if row["dataset"] == dataset):
-            run = sorted((row for row in rows if row["key"] == key), key=lambda row: int(row["updates"]))
-            last = np.convolve([row["score"] for row in run], np.ones(LAST) / LAST, "valid")
-            above = [row for row, mean in zip(run[LAST - 1 :], last, strict=False) if mean > own]
-            first = next((row for row in run if row["score"] > own), None)
-            since = [row["score"] > own for row in run if above and row["updates"] > above[0]["updates"]]
-            share = f"{sum(since)} of {len(since)}" if since else ""
-            told = [_after(first), _after(above[0] if above else None), share, f"{last[-1]:.1f}", _after(run[-1])]
-            lines.append(" | ".join([facts, *told]) + " |")
+        last = np.convolve([row["score"] for row in run], np.ones(LAST) / LAST, "valid")
+        above = [row for row, mean in zip(run[LAST - 1 :], last, strict=True) if mean > own]
+        first = next((row for row in run if row["score"] > own), None)
+        since = [row["score"] > own for row in run if above and row["updates"] > above[0]["updates"]]
+        share = f"{sum(since)} of {len(since)}" if since else ""
+        told = [_after(first), _after(above[0] if above else None), share, f"{last[-1]:.1f}", _after(run[-1])]
+        lines.append(" | ".join([f"| {dataset} | {log['transitions']:,} | {own:.1f}", *told]) + " |")
     return "\n".join(lines) if len(lines) > 2 else "Not yet measured."
 
 
