@@ -15,10 +15,10 @@ LIMIT = 6
 class Corridor(gymnasium.Env[Float32, Float32]):
     """Observes (steps to go, steps made); the action is a valve from 0 to 100, paid as the reward."""
 
-    def __init__(self, tells: bool = True, only_success: bool = False) -> None:
+    def __init__(self, tells: bool = True, only_success: bool = False, broken: bool = False) -> None:
         self.observation_space = gymnasium.spaces.Box(0, 10, (2,), np.float32)
         self.action_space = gymnasium.spaces.Box(0, 100, (1,), np.float32)
-        self.tells, self.only_success = tells, only_success
+        self.tells, self.only_success, self.broken = tells, only_success, broken
         self.length, self.steps = 0, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Float32, dict[str, Any]]:
@@ -32,7 +32,8 @@ class Corridor(gymnasium.Env[Float32, Float32]):
         self.steps += 1
         ended = self.steps == self.length
         told = {"is_success": ended} if self.tells and (ended or not self.only_success) else {}
-        return self._observation(), float(action[0]), ended, False, told
+        reward = float("nan") if self.broken and self.steps == 2 else float(action[0])
+        return self._observation(), reward, ended, False, told
 
     def _observation(self) -> Float32:
         return np.array([self.length - self.steps, self.steps], np.float32)
@@ -42,6 +43,7 @@ gymnasium.register(id="known/Corridor-v0", entry_point="corridor:Corridor", max_
 gymnasium.register(id="known/Silent-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT, kwargs={"tells": False})
 gymnasium.register(id="known/Endless-v0", entry_point="corridor:Corridor")
 gymnasium.register(id="known/Rare-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT, kwargs={"only_success": True})
+gymnasium.register(id="known/Broken-v0", entry_point="corridor:Corridor", kwargs={"broken": True})
 
 
 def corridor_log(path: Path, rows: int = 400) -> Path:

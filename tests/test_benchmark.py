@@ -1,6 +1,7 @@
 """Suites of experiments: what runs, what is kept, and that nothing is lost, doubled or mixed, wherever it runs."""
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -8,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import replace
@@ -19,6 +21,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
+from gridcount.benchmark import worker
 from gridcount.benchmark.calibrate import estimate
 from gridcount.benchmark.cells import Cell, Progress, Status, diverged_rows, run_cell, seeds_of
 from gridcount.benchmark.local import missing
@@ -366,6 +369,8 @@ def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(f
     import ray
     from ray.cluster_utils import Cluster
 
+    from gridcount.benchmark.ray_cluster import Resources, _tell_what_no_node_has
+
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
@@ -385,12 +390,33 @@ def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(f
         assert main(["benchmark", str(finished[0]), "--out", str(tmp_path), "--ray", cluster.address, "--cell-cores", "1"]) == 0
         killer.join()
         assert killed
+        for resources, told in (
+            (Resources(1), ""),
+            (Resources(2), "asks for 2 cores and 0 accelerators"),
+            (Resources(1, 1), "(at most 1 and 0)"),
+        ):
+            written = io.StringIO()
+            _tell_what_no_node_has(resources, Console(file=written, width=400))
+            assert told in written.getvalue()
+            assert bool(told) == bool(written.getvalue())
     finally:
         ray.shutdown()
         cluster.shutdown()  # type: ignore[no-untyped-call]
     kept = [pq.read_table(path).num_rows for path in (tmp_path / "results").glob("*.parquet")]
     assert kept == [2 * 3, 2 * 3]  # two seeds, three evaluations: nothing lost, nothing doubled
     assert figures(read_results(tmp_path / "results.parquet")) == figures(read_results(finished[1] / "results.parquet"))
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores can be claimed on Linux alone")
+def test_workers_that_find_every_core_claimed_do_not_all_take_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(worker, "CLAIMS", [])
+    cores = os.sched_getaffinity(0)
+    assert set().union(*(worker._claim(1) for _ in cores)) == cores  # one each, as long as there are some
+    if len(cores) > 1:
+        assert len(set().union(*(worker._claim(1) for _ in range(50)))) > 1
+    for lock in worker.CLAIMS:
+        lock.close()
 
 
 def cells_running() -> int:

@@ -127,6 +127,11 @@ def test_a_finished_episode_stays_finished_and_adds_no_reward() -> None:
     np.testing.assert_array_equal(result.observations[2:, short], np.tile([0, 2], (corridor.LIMIT - 1, short.sum(), 1)))
 
 
+def test_a_reward_that_is_not_a_number_is_refused_with_its_environment() -> None:
+    with pytest.raises(ValueError, match="corridor:known/Broken-v0: the environment gave a reward of nan in step 2 of an episode"):
+        evaluate(setting(7.0), "corridor:known/Broken-v0", episodes=3, seed=1)
+
+
 def test_a_limit_cuts_an_episode_and_can_exceed_the_environments_own() -> None:
     for limit in (3, 8):
         episodes = GymnasiumEpisodes("known/Corridor-v0", 30, seed=1, limit=limit)

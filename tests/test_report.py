@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from results_maker import HOSTILE, headlines, make_rows, read_csv
 from gridcount.benchmark.store import write_rows
 from gridcount.cli import main
 from gridcount.report.experiments import Layout, sections
-from gridcount.report.figures import draw_curves
+from gridcount.report.figures import _profile, draw_curves
 from gridcount.report.page import all_tables, page
 from gridcount.report.table_formats import to_csv, to_latex, to_markdown
 from gridcount.report.tables import cost_table, score_table
@@ -56,6 +57,19 @@ def test_a_difference_to_scores_on_other_data_is_marked() -> None:
 def test_a_changed_config_has_a_column_of_its_own() -> None:
     rows = make_rows("s", "sac", "maze2d-umaze-v1") + make_rows("s", "sac", "maze2d-umaze-v1", config={"batch_size": 1024})
     assert section_of(rows).methods == ("sac · batch_size 1024", "sac · batch_size 256")
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"every": 10_000, "evaluations": 10}, ("sac · evaluated every 10,000", "sac · evaluated every 5,000")),
+        ({"facts": {"environment": "my:Maze-v0"}}, ("sac · scored in my:Maze-v0", "sac · the dataset's own environment")),
+    ],
+)
+def test_runs_that_were_scored_differently_are_told_apart_by_that(changes: dict[str, Any], named: tuple[str, ...]) -> None:
+    facts = {"key": "sac--another"} | changes.pop("facts", {})
+    rows = make_rows("s", "sac", "maze2d-umaze-v1") + [row | facts for row in make_rows("s", "sac", "maze2d-umaze-v1", **changes)]
+    assert section_of(rows).methods == named
 
 
 def test_one_more_setting_on_one_dataset_leaves_the_usual_one_its_column_and_its_statistics() -> None:
@@ -177,6 +191,26 @@ def test_every_name_in_a_legend_is_inside_the_figure(length: int) -> None:
     assert drawn.bbox.x0 <= box.x0 < box.x1 <= drawn.bbox.x1
 
 
+@pytest.mark.parametrize("draw", [draw_curves, _profile])
+def test_many_names_take_nothing_from_what_is_drawn(draw: Callable[[Any], Any]) -> None:
+    heights = []
+    for count in (3, 40):
+        variants = [f"a setting with quite a long name {number}" for number in range(count)]
+        drawn = draw(section_of([row for name in variants for row in make_rows("s", "sac", "maze2d-umaze-v1", name)]))
+        drawn.draw_without_rendering()
+        panel, legend = drawn.axes[0].get_window_extent(), drawn.legends[0].get_window_extent()
+        assert legend.y1 <= panel.y0
+        assert drawn.bbox.y0 <= legend.y0
+        heights.append(panel.height)
+    assert heights[1] > 0.9 * heights[0]
+
+
+def test_a_single_evaluation_can_be_seen() -> None:
+    drawn = draw_curves(section_of(make_rows("s", "sac", "maze2d-umaze-v1", evaluations=1)))
+    assert drawn is not None
+    assert [line.get_marker() for line in drawn.axes[0].get_lines()] == ["o"]
+
+
 def test_one_experiment_under_two_names_is_refused() -> None:
     rows = make_rows("s", "sac", "maze2d-umaze-v1", "careful")
     with pytest.raises(ValueError, match="called 'careful' in some of the results and 'bold' in others"):
@@ -204,6 +238,14 @@ def test_seeds_that_had_several_cores_stand_in_a_line_of_their_own() -> None:
     table = cost_table(section_of(rows))
     assert table is not None
     assert {row[1].text for row in table.rows} == {"2", "2 on 2 cores"}
+
+
+def test_memory_is_that_of_the_seeds_that_shared_it() -> None:
+    alone = [row | {"gigabytes": 1.0} for row in make_rows("s", "sac", "maze2d-umaze-v1", seeds=(0,))]
+    shared = [row | {"gigabytes": 5.0} for row in make_rows("s", "sac", "maze2d-umaze-v1", seeds=(1, 2))]
+    table = cost_table(section_of(alone + shared))
+    assert table is not None
+    assert {row[1].text: row[-1].text for row in table.rows} == {"1": "1.0", "2": "5.0"}
 
 
 def test_a_pause_of_the_machine_is_no_cost() -> None:
@@ -341,6 +383,26 @@ def test_plain_runs_are_reported_too(tmp_path: Path) -> None:
         "gpc-sac · pessimism 0.4": ("1", "0.0"),
     }
     assert not (tmp_path / "out" / "figures").exists()
+
+
+def test_the_same_run_three_times_is_three_experiments(tmp_path: Path) -> None:
+    plan: dict[str, Any] = {
+        "dataset": "maze2d-umaze-v1",
+        "environment": None,
+        "algorithm": "sac",
+        "fields": {},
+        "seeds": [0],
+        "updates": 10,
+    }
+    plan |= {"evaluate_every": 10, "episodes": 2, "fingerprint": "abc"}
+    places = [tmp_path / machine / "umaze" for machine in ("laptop", "server", "cluster")]
+    for score, place in enumerate(places):
+        place.mkdir(parents=True)
+        (place / "config.json").write_text(json.dumps(plan))
+        (place / "metrics.jsonl").write_text(json.dumps({"updates": 10, "seed": 0, "score": float(score)}) + "\n")
+    assert main(["report", *map(str, places), "--out", str(tmp_path / "out"), "--no-figures"]) == 0
+    lines = read_csv(tmp_path / "out" / "tables" / "runs-scores.csv")
+    assert sorted((line["seeds"], line["mean"]) for line in lines) == [("1", "0.0"), ("1", "1.0"), ("1", "2.0")]
 
 
 def test_a_users_suite_file_gives_title_and_published_numbers(tmp_path: Path) -> None:

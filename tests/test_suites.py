@@ -137,6 +137,9 @@ def test_a_suite_with_the_name_of_one_that_comes_along_is_refused(tmp_path: Path
     (tmp_path / "ablation-prior.toml").write_text('title = "mine"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms = ["sac"]\n')
     with pytest.raises(ValueError, match="has a suite 'ablation-prior' of its own; give yours another name"):
         read_suite(str(tmp_path / "ablation-prior.toml"))
+    (tmp_path / "ablation-prior.toml").rename(tmp_path / "paper-maze2d.toml")  # what the files of paper/maze2d are named after
+    with pytest.raises(ValueError, match="has a suite 'paper/maze2d' of its own"):
+        read_suite(str(tmp_path / "paper-maze2d.toml"))
 
 
 def test_files_of_a_suite_are_found_beside_it(maze_file: Path, tmp_path: Path) -> None:
@@ -154,6 +157,17 @@ def test_narrowing_picks_algorithms_datasets_and_variants() -> None:
         narrow(suite, ("td4",))
     with pytest.raises(ValueError, match="scale"):
         narrow(suite, scale=2.0)
+
+
+def test_a_name_that_looks_like_a_pattern_is_a_name() -> None:
+    variants = (Variant("[64, 64]", {"hidden": (64, 64)}), Variant("[8]", {"hidden": (8,)}))
+    suite = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), variants=variants, updates=1000)
+    assert [cell.variant for cell in narrow(suite, ("[64, 64]",))] == ["[64, 64]"]
+
+
+def test_a_share_of_a_short_run_is_no_longer_than_the_run() -> None:
+    suite = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), updates=500)
+    assert [cell.updates for cell in narrow(suite, scale=0.5)] == [500]
 
 
 def test_every_algorithm_is_in_some_suite() -> None:

@@ -152,6 +152,7 @@ def facts_of(cell: Cell, directory: Path) -> Row:
         "config": json.dumps(plan.fields, sort_keys=True),
         "planned_updates": cell.updates,
         "episodes": cell.episodes,
+        "environment": cell.environment,  # left out: the dataset's own, or none
         "source": kind,
         "fingerprint": plan.fingerprint,
         "commit": ", ".join(dict.fromkeys(str(each["commit"]) for each in starts)),  # several where it went on with newer code

@@ -60,6 +60,7 @@ def run_on_ray(
     if not ray.is_initialized():
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    _tell_what_no_node_has(wanted, console)
     board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()  # where the driver is: another node's death leaves it
     task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
     files: dict[str, Any] = {path: ray.put(Path(path).read_bytes()) for path in {cell.data for cell in cells} if Path(path).is_file()}
@@ -76,8 +77,21 @@ def run_on_ray(
                 if problem:
                     problems[overview.label(cell)] = problem
                 overview.ended(cell, 2 if problem else 0)
-            overview.refresh({cell.name for cell in running.values()})
+            overview.refresh({cell.name for cell in running.values() if cell.name in progress})
     return problems
+
+
+def _tell_what_no_node_has(wanted: Resources, console: Console) -> None:
+    """Ray waits without a word for a node that has what a task asks for; one may join later, so this does not refuse."""
+    nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+    if not any(node.get("CPU", 0) >= wanted.cores and node.get("GPU", 0) >= wanted.accelerators for node in nodes):
+        most = {kind: max(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU")}
+        asked = f"{wanted.cores} cores and {wanted.accelerators:g} accelerators"
+        console.print(
+            f"waiting: a cell asks for {asked}, and no node of the cluster has them (at most {most['CPU']:g} and {most['GPU']:g}). "
+            "Add such a node, or stop with Ctrl-C and ask for less (--cell-cores, --cell-accelerators)",
+            soft_wrap=True,
+        )
 
 
 def _read(board: Any) -> dict[str, dict[str, Any]]:

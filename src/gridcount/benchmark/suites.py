@@ -102,9 +102,9 @@ def read_suite(name: str) -> Suite:
         if not path.is_file():
             raise FileNotFoundError(f"{path}: there is no such file")
         title = path.stem
-        if title in suite_names():
+        if own := [name for name in suite_names() if title in (name, name.replace("/", "-"))]:  # the latter is what files are named after
             raise ValueError(
-                f"{path}: gridcount has a suite '{title}' of its own; give yours another name, so that results are not mixed up"
+                f"{path}: gridcount has a suite '{own[0]}' of its own; give yours another name, so that results are not mixed up"
             )
     elif name in suite_names():
         path, title = FOLDER / f"{name}.toml", name
@@ -124,23 +124,27 @@ def narrow(suite: Suite, only: tuple[str, ...] = (), scale: float = 1.0) -> list
     cells = suite.cells()
     _refuse_namesakes(cells)  # a preset may undo what told two variants apart
     kinds = {
-        kind: [p for p in only if any(fnmatch(getattr(cell, kind), p) for cell in cells)] for kind in ("algorithm", "dataset", "variant")
+        kind: [p for p in only if any(_matches(getattr(cell, kind), p) for cell in cells)] for kind in ("algorithm", "dataset", "variant")
     }
     if lost := [pattern for pattern in only if not any(pattern in patterns for patterns in kinds.values())]:
         known = {getattr(cell, kind) for cell in cells for kind in kinds} - {""}
         raise unknown("part of the suite", lost[0], tuple(known))
     for kind, patterns in kinds.items():
         if patterns:
-            cells = [cell for cell in cells if any(fnmatch(getattr(cell, kind), pattern) for pattern in patterns)]
+            cells = [cell for cell in cells if any(_matches(getattr(cell, kind), pattern) for pattern in patterns)]
     if not 0 < scale <= 1:
         raise ValueError(f"scale is {scale}; it is a share of the updates, above 0 and at most 1")
     return [_scaled(cell, scale) for cell in cells]
 
 
+def _matches(name: str, pattern: str) -> bool:
+    return name == pattern or fnmatch(name, pattern)  # a name may itself look like a pattern
+
+
 def _scaled(cell: Cell, scale: float) -> Cell:
     if scale == 1:
         return cell
-    updates = max(round(cell.updates * scale / EPOCH), 1) * EPOCH
+    updates = min(max(round(cell.updates * scale / EPOCH), 1) * EPOCH, cell.updates)
     schedule = {name: round(value * updates / cell.updates) for name, value in cell.changes.items() if name == SCHEDULE}
     return replace(cell, updates=updates, evaluate_every=_interval(cell.evaluate_every, updates), changes=cell.changes | schedule)
 

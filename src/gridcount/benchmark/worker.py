@@ -1,11 +1,13 @@
 """A worker process: one cell, on its own cores, one thread each. Started by `local`, never by people."""
 
 import os
+import random
 import signal
 import sys
 import tempfile
 import threading
 import time
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
@@ -41,16 +43,16 @@ def _claim(count: int) -> set[int]:
     cores = sorted(os.sched_getaffinity(0))
     claimed: set[int] = set()
     for core in cores:
-        try:
-            lock = open(Path(tempfile.gettempdir()) / f"gridcount-core-{core}.lock", "w")  # noqa: SIM115 (held until this process ends)
+        with suppress(OSError), ExitStack() as unless_locked:
+            path = Path(tempfile.gettempdir()) / f"gridcount-{os.getuid()}-core-{core}.lock"
+            lock = unless_locked.enter_context(path.open("w"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            continue
-        CLAIMS.append(lock)
-        claimed.add(core)
+            unless_locked.pop_all()  # held until this process ends
+            CLAIMS.append(lock)
+            claimed.add(core)
         if len(claimed) == count:
             break
-    return claimed or set(cores[:count])
+    return claimed or set(random.sample(cores, min(count, len(cores))))  # not the same ones for everybody
 
 
 def _stop_with_parent(parent: int) -> None:

@@ -26,6 +26,7 @@ TELLING = ("success", "return", "uncertainty", "q_data", "q_policy", "critic_los
 WAYS = {
     "planned_updates": "{:,} updates",
     "episodes": "{:,} episodes",
+    "environment": "scored in {}",
     "source": "{} data",
     "preset": "preset {}",
 }  # how it was run, in words
@@ -152,20 +153,15 @@ class Experiment:
         """
         found = defaultdict(list)
         for seed in self.seeds:
-            timed = sorted(
-                (row["updates"], row["seconds"], row["seeds_together"], row.get("cores_used") or 1)
-                for row in self.rows
-                if row["seed"] == seed and _timed(row)
-            )
+            timed = sorted((row["updates"], row["seconds"], _shared(row)) for row in self.rows if row["seed"] == seed and _timed(row))
             intervals = [1000 * (after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(timed)]
             if intervals:
-                together, cores = timed[-1][2:]
-                found[together, min(cores, together)].append(float(np.median(intervals)))  # a seed uses one core
+                found[timed[-1][2]].append(float(np.median(intervals)))
         return {shared: float(np.mean(rates)) for shared, rates in sorted(found.items())}
 
-    def gigabytes(self) -> float | None:
-        """The most memory that training held, all its seeds together; None where it was not recorded."""
-        return max((row["gigabytes"] for row in self.rows if row.get("gigabytes") is not None), default=None)
+    def gigabytes(self, shared: tuple[int, int]) -> float | None:
+        """The most memory that training held where so many seeds shared so many cores; None where it was not recorded."""
+        return max((row["gigabytes"] for row in self.rows if row.get("gigabytes") is not None and _shared(row) == shared), default=None)
 
 
 @dataclass(frozen=True)
@@ -293,7 +289,7 @@ def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
         dataset = Path(plan.dataset).name
         what = json.dumps([asdict(plan) | {"seeds": []}], sort_keys=True)
         key = f"{plan.algorithm}--{dataset}--{hashlib.sha256(what.encode()).hexdigest()[:10]}"
-        if any((key, seed) in owner for seed in plan.seeds):  # the same plan and seed a second time: perhaps of other code
+        while any((key, seed) in owner for seed in plan.seeds):  # the same plan and seed a second time: perhaps of other code
             key += f"--{directory.resolve().name}"
         owner |= {(key, seed): directory for seed in plan.seeds}
         facts = {
@@ -375,7 +371,10 @@ def _facts(each: Experiment) -> dict[str, str]:
     row = each.rows[0]
     settings = {name: f"{name} {_plain(value)}" for name, value in sorted(json.loads(row.get("config", "{}")).items())}
     said = {name: text.format(row[name]) for name, text in WAYS.items() if row.get(name) is not None}
-    return said | settings | {"fingerprint": f"data {str(row.get('fingerprint'))[:6]}"}
+    said.setdefault("environment", "the dataset's own environment")
+    data = {"fingerprint": f"data {str(row.get('fingerprint'))[:6]}"}
+    updates = sorted({row["updates"] for row in each.rows} - {0})
+    return said | settings | data | ({"every": f"evaluated every {updates[0]:,}"} if len(updates) > 1 else {})
 
 
 def _plain(value: object) -> str:
@@ -394,6 +393,12 @@ def _rank(order: Sequence[str], name: str) -> tuple[int, list[tuple[float, str]]
         return order.index(name), []
     parts = re.findall(r"(\d+(?:\.\d+)?(?:e-?\d+)?)|(\D+)", name)
     return len(order), [(float(number), "") if number else (-1.0, word) for number, word in parts]
+
+
+def _shared(row: Row) -> tuple[int, int]:
+    """How many seeds were trained together, on how many cores: a seed uses one."""
+    together = row.get("seeds_together") or 1
+    return together, min(row.get("cores_used") or 1, together)
 
 
 def _timed(row: Row) -> bool:

@@ -21,6 +21,7 @@ COLOURS = ("#0067a8", "#c8500a", "#007f5f", "#a8427f", "#8c6a00", "#5b4bb3", "#2
 DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (10, 3), (4, 1, 1, 1), (1, 1.5), (6, 2, 1, 2, 1, 2))
 ABREAST = 3  # panels side by side, as in the paper's figures
 MOST_ABREAST = 4  # names side by side in a legend
+MOST_COMPARED = 30  # methods in the square of who beats whom
 LONGEST = 40  # characters of a name in a figure
 
 
@@ -59,7 +60,8 @@ def draw_curves(section: Section) -> Figure | None:
             colour, dashes = style(index)
             mean, spread = np.nanmean(curve.values, axis=0), np.nanstd(curve.values, axis=0)
             axes.fill_between(curve.updates, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
-            axes.plot(curve.updates, mean, color=colour, dashes=dashes, label=method, linewidth=1.6)
+            marker = "o" if len(curve.updates) == 1 else None  # a line of one point is none
+            axes.plot(curve.updates, mean, color=colour, dashes=dashes, marker=marker, label=method, linewidth=1.6)
         axes.set(title=_text(dataset), xlabel="updates", ylabel=_text(in_words(metric)))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     _legend(figure, panels[: len(datasets)], section.methods)
@@ -118,16 +120,16 @@ def _profile(section: Section) -> Figure | None:
         value, band = statistics.estimate_profile(tasks, thresholds)
         if band is not None:
             axes.fill_between(100 * thresholds, band[0], band[1], color=colour, alpha=0.15, linewidth=0)
-        axes.plot(100 * thresholds, value, color=colour, dashes=dashes, label=_text(method))
+        axes.plot(100 * thresholds, value, color=colour, dashes=dashes, label=method)
     axes.set(xlabel="normalised score τ", ylabel="share of runs above τ", ylim=(-0.02, 1.02))
     _tidy(axes)
-    axes.legend(frameon=False)
+    _legend(figure, [axes], list(scores))
     return figure
 
 
 def _improvement(section: Section) -> Figure | None:
     scores = section.common()
-    if len(scores) < 2:
+    if not 2 <= len(scores) <= MOST_COMPARED:  # the page and the tables have them all
         return None
     figure = Figure(figsize=(2.4 + 0.9 * len(scores), 1.4 + 0.6 * len(scores)), layout="constrained")
     axes, names = figure.subplots(), [_text(method) for method in scores]
@@ -163,7 +165,9 @@ def _legend(figure: Figure, panels: Sequence[Any], methods: Sequence[str]) -> No
     handles, names = [lines[method] for method in shown], [_text(method) for method in shown]
     for columns in range(MOST_ABREAST, 0, -1):
         legend = figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
-        if columns == 1 or legend.get_window_extent().width <= figure.bbox.width:
+        extent = legend.get_window_extent()
+        if columns == 1 or extent.width <= figure.bbox.width:
+            figure.set_figheight(figure.get_figheight() + extent.height / figure.dpi)  # many names take nothing from the panels
             return
         legend.remove()
 

@@ -176,7 +176,7 @@ def cost_table(section: Section) -> Table | None:
             together, cores = shared
             lines.setdefault((each.method, shared), {})[each.dataset] = seconds / together
             machine = "; ".join(each.said("machine")) or "not recorded"
-            most = each.gigabytes()
+            most = each.gigabytes(shared)
             if most is not None:
                 memory[each.method, shared] = max(most, memory.get((each.method, shared), 0))
             records.append((section.layout.name, each.dataset, each.method, together, cores, seconds / together, seconds, most, machine))
