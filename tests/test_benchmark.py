@@ -407,6 +407,12 @@ def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(f
     assert figures(read_results(tmp_path / "results.parquet")) == figures(read_results(finished[1] / "results.parquet"))
 
 
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:port"])
+def test_a_cluster_that_is_not_there_is_told_at_once(address: str, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--ray", address]) == 2
+    assert f"--ray {address}: no cluster to join" in capsys.readouterr().err
+
+
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores can be claimed on Linux alone")
 def test_workers_that_find_every_core_claimed_do_not_all_take_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))

@@ -4,6 +4,7 @@ Nodes need gridcount and nothing else: no shared folder. A dataset that is a fil
 """
 
 import logging
+import socket
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ except ImportError as error:
     raise ImportError(f"running on a cluster needs Ray ({error}). Install it with: pip install 'gridcount[ray]'") from error
 
 POLL = 0.5  # seconds between looks
+ANSWER = 10  # seconds a cluster has to answer
 RETRIES = 5  # of a cell whose node or process died
 
 
@@ -58,7 +60,7 @@ def run_on_ray(
     """Run cells on a cluster until all are stored here; returns what went wrong, by cell."""
     wanted = resources or Resources()
     if not ray.is_initialized():
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+        _connect(address)
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
     _tell_what_no_node_has(wanted, console)
     board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()  # where the driver is: another node's death leaves it
@@ -79,6 +81,20 @@ def run_on_ray(
                 overview.ended(cell, 2 if problem else 0)
             overview.refresh({cell.name for cell in running.values() if cell.name in progress})
     return problems
+
+
+def _connect(address: str | None) -> None:
+    """Join the cluster; where nothing listens Ray itself would try for a quarter of an hour."""
+    try:
+        if address and ":" in address:
+            host, _, port = address.rpartition("/")[2].rpartition(":")
+            socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER).close()
+        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
+    except (OSError, ValueError, ray.exceptions.AuthenticationError) as error:
+        raise ConnectionError(
+            f"--ray {address}: no cluster to join ({str(error).splitlines()[0]}). `ray status` tells if it is up. If it asks for a token, "
+            "as Ray's newer versions do, set RAY_AUTH_MODE=token and have its token in ~/.ray/auth_token, here and on every node"
+        ) from error
 
 
 def _tell_what_no_node_has(wanted: Resources, console: Console) -> None:
