@@ -103,7 +103,7 @@ def time_table() -> str:
         "|---" * 8 + "|",
     ]
     files = sorted((ROOT / "results").glob("*.parquet"))
-    rows = [row for row in read_results(*files) if row["suite"] == "recollected" and "score" in row]
+    rows = [row for row in read_results(*files) if row["suite"].startswith("recollected") and "score" in row]
     for dataset, key in sorted({(row["dataset"], row["key"]) for row in rows}):
         run = sorted((row for row in rows if row["key"] == key), key=lambda row: int(row["updates"]))
         name = f"{dataset}--{run[0]['fingerprint']}.json"  # what `gridcount data info --json` told of the very log it learnt from
