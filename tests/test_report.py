@@ -191,6 +191,13 @@ def test_every_name_in_a_legend_is_inside_the_figure(length: int) -> None:
     assert drawn.bbox.x0 <= box.x0 < box.x1 <= drawn.bbox.x1
 
 
+def test_long_names_that_differ_at_their_ends_are_told_apart_in_a_legend() -> None:
+    variants = [f"relative, counting the log's actions {ending}" for ending in ("alone", "and visits")]
+    drawn = draw_curves(section_of([row for name in variants for row in make_rows("s", "gpc-sac", "maze2d-umaze-v1", name)]))
+    assert drawn is not None
+    assert len({text.get_text() for text in drawn.legends[0].get_texts()}) == 2
+
+
 @pytest.mark.parametrize("draw", [draw_curves, _profile])
 def test_many_names_take_nothing_from_what_is_drawn(draw: Callable[[Any], Any]) -> None:
     heights = []

@@ -178,5 +178,6 @@ def _tidy(axes: Any) -> None:
 
 
 def _text(name: str) -> str:
-    """A name as it is, if it is not too long: a dollar sign would begin mathematics."""
-    return (name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…").replace("$", r"\$")
+    """A name as it is, without its middle if it is too long, for settings often differ at their ends; a dollar sign would begin mathematics."""
+    half = LONGEST // 2
+    return (name if len(name) <= LONGEST else f"{name[:half]}…{name[1 - half :]}").replace("$", r"\$")
