@@ -178,6 +178,6 @@ def _tidy(axes: Any) -> None:
 
 
 def _text(name: str) -> str:
-    """A name as it is, without its middle if it is too long, for settings often differ at their ends; a dollar sign would begin mathematics."""
+    """A name as it is, without its middle if it is too long (settings often differ at the end); a dollar sign would begin mathematics."""
     half = LONGEST // 2
     return (name if len(name) <= LONGEST else f"{name[:half]}…{name[1 - half :]}").replace("$", r"\$")
