@@ -115,7 +115,8 @@ def time_table() -> str:
         since = [row["score"] > own for row in run if above and row["updates"] > above[0]["updates"]]
         share = f"{sum(since)} of {len(since)}" if since else ""
         told = [_after(first), _after(above[0] if above else None), share, f"{last[-1]:.1f}", _after(run[-1])]
-        lines.append(" | ".join([f"| {dataset} | {log['transitions']:,} | {own:.1f}", *told]) + " |")
+        what = ", ".join(filter(None, (dataset, run[0]["variant"])))
+        lines.append(" | ".join([f"| {what} | {log['transitions']:,} | {own:.1f}", *told]) + " |")
     return "\n".join(lines) if len(lines) > 2 else "Not yet measured."
 
 
