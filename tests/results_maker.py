@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gridcount.benchmark.store import read_results
+from gridcount.report.experiments import Layout, sections
 from gridcount.training.logs import Row
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=2>\"'&_$%|"
@@ -81,6 +82,12 @@ def make_results(hostile: str = "") -> list[Row]:
     if hostile:
         rows += make_rows(hostile, "sac", hostile, hostile, seeds=(0,), evaluations=4)
     return rows
+
+
+def section_of(rows: list[Any], **facts: Any) -> Any:
+    """The only section of some rows, laid out as `facts` say."""
+    name = rows[0]["suite"]
+    return sections(rows, {name: Layout(name, "a title", **facts)})[0]
 
 
 def headlines(path: Path) -> dict[tuple[str, str, str, str], list[float]]:

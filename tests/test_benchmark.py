@@ -3,13 +3,11 @@
 import contextlib
 import io
 import json
-import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from dataclasses import replace
@@ -21,14 +19,12 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from gridcount.benchmark import worker
 from gridcount.benchmark.calibrate import estimate
 from gridcount.benchmark.cells import Cell, Progress, Status, diverged_rows, run_cell, seeds_of
 from gridcount.benchmark.local import missing
 from gridcount.benchmark.overview import Overview
 from gridcount.benchmark.store import read_results
 from gridcount.benchmark.suites import Suite, narrow, read_suite
-from gridcount.benchmark_commands import with_address
 from gridcount.cli import main
 from gridcount.report.scores import headline_scores, in_words
 from gridcount.training import run as runs
@@ -347,22 +343,6 @@ def test_a_cell_survives_json_and_its_key_forgets_only_the_seeds(suite: Path) ->
     assert replace(cell, episodes=9).key() != cell.key()
 
 
-def test_seeds_sharded_over_four_devices_match_the_unsharded_run() -> None:
-    program = Path(__file__).with_name("sharded.py")
-    results = []
-    for devices in (1, 4):
-        environment = os.environ | {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"}
-        answer = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True)
-        results.append(json.loads(answer.stdout))
-    alone, sharded = results
-    for seeds, devices in (("4", 4), ("5", 3)):  # five seeds: two on each of three devices, one of which nobody looks at
-        one, other = alone[seeds], sharded[seeds]
-        assert (one["devices"], other["devices"], other["placed"]) == (1, 4, devices)
-        assert len({tuple(weights) for weights in other["weights"]}) == int(seeds)
-        for before, after in zip(one["weights"], other["weights"], strict=True):
-            assert before == pytest.approx(after, rel=1e-4, abs=1e-6)
-
-
 @pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX warns where Ray starts a process; it is another program at once
 def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(finished: tuple[Path, Path], tmp_path: Path) -> None:
     """A head that runs no cell and two workers, real processes; one worker is killed while both are busy."""
@@ -407,24 +387,6 @@ def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(f
     assert figures(read_results(tmp_path / "results.parquet")) == figures(read_results(finished[1] / "results.parquet"))
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:port"])
-def test_a_cluster_that_is_not_there_is_told_at_once(address: str, suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--ray", address]) == 2
-    assert f"--ray {address}: no cluster to join" in capsys.readouterr().err
-
-
-@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="cores can be claimed on Linux alone")
-def test_workers_that_find_every_core_claimed_do_not_all_take_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(worker, "CLAIMS", [])
-    cores = os.sched_getaffinity(0)
-    assert set().union(*(worker._claim(1) for _ in cores)) == cores  # one each, as long as there are some
-    if len(cores) > 1:
-        assert len(set().union(*(worker._claim(1) for _ in range(50)))) > 1
-    for lock in worker.CLAIMS:
-        lock.close()
-
-
 def cells_running() -> int:
     """Workers of this machine that run a cell for Ray."""
     lines = []
@@ -432,16 +394,3 @@ def cells_running() -> int:
         with contextlib.suppress(OSError):  # it has ended
             lines.append(path.read_bytes())
     return sum(b"gridcount.benchmark.worker" in line and b"gridcount-cell-" in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("words", "meant"),
-    [
-        (["paper/maze2d", "--ray"], ["paper/maze2d", "--ray", "auto"]),
-        (["--ray", "paper/maze2d", "--dry-run"], ["--ray", "auto", "paper/maze2d", "--dry-run"]),
-        (["mine.toml", "--ray", "--seeds", "2"], ["mine.toml", "--ray", "auto", "--seeds", "2"]),
-        (["mine.toml", "--ray", "10.0.0.1:6379"], ["mine.toml", "--ray", "10.0.0.1:6379"]),
-    ],
-)
-def test_ray_without_an_address_is_the_cluster_this_machine_is_part_of(words: list[str], meant: list[str]) -> None:
-    assert with_address(words) == meant

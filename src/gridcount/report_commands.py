@@ -8,7 +8,8 @@ import tyro
 from rich.console import Console
 
 from gridcount.benchmark.suites import Suite, read_suite, suite_names
-from gridcount.report.experiments import Layout, rows_of_runs, sections
+from gridcount.report.experiments import Layout, sections
+from gridcount.report.plain_runs import rows_of_runs
 from gridcount.terminal import make_console, refuse_unknown_flags
 from gridcount.training.logs import Row, read_rows
 

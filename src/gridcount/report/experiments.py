@@ -1,21 +1,18 @@
 """What a report is about: rows of results grouped into experiments, experiments into the sections of suites."""
 
-import hashlib
 import json
 import re
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.report.scores import Scores, headline
-from gridcount.training.logs import Row, read_rows
-from gridcount.training.run import read_plan
+from gridcount.training.logs import Row
 
 RUNS = "runs"  # the suite of runs that belong to none
 UNRECORDED = "not recorded"
@@ -274,47 +271,6 @@ def in_words(metric: str) -> str:
     return "normalised score" if metric == "score" else metric.replace("_", " ")
 
 
-def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
-    """Rows of plain runs as the results store has them; what a run directory does not say is left out."""
-    found: list[Row] = []
-    owner: dict[tuple[str, int], Path] = {}
-    for directory in directories:
-        plan, rows = read_plan(directory), read_rows(directory)
-        environment = directory / "environment.json"
-        starts = json.loads(environment.read_text()) if environment.exists() else [{}]
-        times = directory / "times.jsonl"
-        seconds = (
-            {entry["updates"]: entry["seconds"] for entry in map(json.loads, times.read_text().splitlines())} if times.exists() else {}
-        )
-        dataset = Path(plan.dataset).name
-        what = json.dumps([asdict(plan) | {"seeds": []}], sort_keys=True)
-        key = f"{plan.algorithm}--{dataset}--{hashlib.sha256(what.encode()).hexdigest()[:10]}"
-        while any((key, seed) in owner for seed in plan.seeds):  # the same plan and seed a second time: perhaps of other code
-            key += f"--{directory.resolve().name}"
-        owner |= {(key, seed): directory for seed in plan.seeds}
-        facts = {
-            "suite": RUNS,
-            "algorithm": plan.algorithm,
-            "dataset": dataset,
-            "variant": "",
-            "key": key,
-            "run": directory.resolve().name,
-            "config": json.dumps(plan.fields, sort_keys=True),
-            "planned_updates": plan.updates,
-            "episodes": plan.episodes,
-            "source": plan.source or None,
-            "fingerprint": plan.fingerprint,
-            "commit": ", ".join(dict.fromkeys(start["commit"] for start in starts if start.get("commit"))) or None,
-            "versions": json.dumps(starts[-1].get("versions", {}), sort_keys=True),
-            "machine": _machine(starts[-1]),
-            "started": starts[0].get("started"),
-            "seeds_together": len(plan.seeds),
-            "cores_used": starts[-1].get("cores_used"),
-        }
-        found += [facts | {"seconds": seconds.get(row["updates"])} | row for row in rows]
-    return found
-
-
 def _refuse_two_names(suite: str, experiments: dict[str, list[Row]]) -> None:
     """Refuse one experiment under two names of a variant, as results have of before and after it was renamed."""
     for rows in experiments.values():
@@ -379,12 +335,6 @@ def _facts(each: Experiment) -> dict[str, str]:
 
 def _plain(value: object) -> str:
     return "x".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _machine(start: Row) -> str | None:
-    if "platform" not in start:
-        return None
-    return f"{start['platform']}, {start['cores']} cores, {', '.join(start['devices'])}"
 
 
 def _rank(order: Sequence[str], name: str) -> tuple[int, list[tuple[float, str]]]:
