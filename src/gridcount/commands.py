@@ -15,6 +15,7 @@ from gridcount.algorithms.presets import Preset, preset_fields
 from gridcount.algorithms.ranges import refuse_out_of_range
 from gridcount.data import check as checks
 from gridcount.data.catalogue import NAMES
+from gridcount.data.columns import Columns
 from gridcount.data.cut import ActionUnits
 from gridcount.data.load import Source, known_names, load, recorded_environment, settled_source
 from gridcount.data.log import Log
@@ -39,6 +40,7 @@ class Train:
     """Train a policy from logged data, evaluating it as it learns."""
 
     dataset: tyro.conf.Positional[str]  # a dataset name such as maze2d-umaze-v1, an imported name, or a file (.hdf5, .npz, .parquet, .csv)
+    columns: Annotated[Columns, tyro.conf.arg(name="")] = field(default_factory=Columns)  # of a table: which columns are what
     algo: str = "gpc-sac"  # the algorithm
     env: str | None = None  # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
     preset: Preset = "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
@@ -69,7 +71,7 @@ def train(words: list[str]) -> int:
     environment, unscored = _environment(options)
     plan = replace(plan, environment=environment)
     plan.check()  # before a dataset is made or read for nothing
-    data = _load_good(plan.dataset, plan.source or options.source, options.actions, options.memory_map, console)
+    data = _load_good(plan, plan.source or options.source, options.memory_map, console)
     if environment is not None and options.env is None:
         try:
             refuse_misfit(environment, data.observation_dim, data.action_dim)
@@ -218,6 +220,10 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
     """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is filled in later."""
     planned = 1000 * preset_fields(options.algo, _preset_name(options), options.preset)["epochs"]
     recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
+    columns, units = options.columns.given(), options.actions
+    if before is not None:  # the run's own, where the flags say nothing
+        columns = columns or before.columns
+        units = units if units != ActionUnits() else _action_units(before)
     return runs.Plan(
         dataset=_resolved(options.dataset),
         environment=None,
@@ -231,7 +237,8 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
         episodes=options.episodes,
         fingerprint="",
         source=settled_source(options.dataset, recorded),
-        **asdict(options.actions),
+        columns=columns,
+        **asdict(units),
     )
 
 
@@ -249,9 +256,8 @@ def _without_resume(words: list[str]) -> list[str]:
 def _prepare_again(run: Path) -> tuple[Any, Transitions]:
     """The data and the prepared algorithm of a run, as they were when it started."""
     plan = runs.read_plan(run)
-    units = ActionUnits(plan.scale_actions, plan.action_low, plan.action_high)
     try:
-        data = _load(plan.dataset, plan.source or "auto", units)
+        data = _load(plan, plan.source or "auto")
     except (ValueError, OSError) as error:
         raise ValueError(f"{run}: the run needs the data it was trained on, and looked for it at {plan.dataset}: {error}") from error
     if (found := runs.fingerprint(data)) != plan.fingerprint:
@@ -259,16 +265,26 @@ def _prepare_again(run: Path) -> tuple[Any, Transitions]:
     return plan.make_algorithm().prepare(data), data
 
 
-def _load(
-    name: str, source: Any, actions: ActionUnits, memory_map: bool = False, judge: Callable[[Log], None] | None = None
-) -> Transitions:
-    """The data a command works on, left on disk where asked or where it would fill more than half of the memory."""
-    units: dict[str, Any] = {"scale_actions": actions.scale_actions, "action_bounds": actions.bounds, "judge": judge}
-    return with_bar(name, lambda progress: load(name, source=source, progress=progress, memory_map=memory_map or None, **units))
+def _action_units(plan: runs.Plan) -> ActionUnits:
+    """How a run's data came to have its actions in [-1, 1]."""
+    return ActionUnits(plan.scale_actions, plan.action_low, plan.action_high)
 
 
-def _load_good(name: str, source: Any, actions: ActionUnits, memory_map: bool, console: Console) -> Transitions:
+def _load(plan: runs.Plan, source: Any, memory_map: bool = False, judge: Callable[[Log], None] | None = None) -> Transitions:
+    """The data a run works on, left on disk where asked or where it would fill more than half of the memory."""
+    name, actions = plan.dataset, _action_units(plan)
+    reading: dict[str, Any] = {
+        "columns": Columns.of(name, plan.columns),
+        "scale_actions": actions.scale_actions,
+        "action_bounds": actions.bounds,
+        "judge": judge,
+    }
+    return with_bar(name, lambda progress: load(name, source=source, progress=progress, memory_map=memory_map or None, **reading))
+
+
+def _load_good(plan: runs.Plan, source: Any, memory_map: bool, console: Console) -> Transitions:
     """Data to train on, saying all that is wrong with it before an hour is spent on it; errors stop the training."""
+    name, actions = plan.dataset, _action_units(plan)
     findings: list[checks.Finding] | None = None
 
     def judge(log: Log) -> None:
@@ -281,7 +297,7 @@ def _load_good(name: str, source: Any, actions: ActionUnits, memory_map: bool, c
             console.print(checks.render(name, loud))
 
     try:
-        data = _load(name, source, actions, memory_map, judge)
+        data = _load(plan, source, memory_map, judge)
     except ValueError:
         tell()
         raise

@@ -1,7 +1,7 @@
 """Which columns of a table play which role: names, globs and lists, with defaults for the names everyone uses."""
 
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 
@@ -32,6 +32,18 @@ class Columns:
     truncated: str | None = None  # 1 where an episode was cut off, as by a time limit; default: truncated, timeout(s); else never
     episode: str | None = None  # a number or text that changes from episode to episode; default: episode, episode_id; else one episode
     next_observation: str | None = None  # same columns as observation, one step later; default: next_obs* and the like; else derived
+
+    def given(self) -> dict[str, str]:
+        """Only the roles that were named, as a run records them."""
+        return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
+
+    @classmethod
+    def of(cls, source: str, given: Mapping[str, str]) -> "Columns":
+        """The roles that were recorded; `source` is where, for messages."""
+        roles = [field.name for field in fields(cls)]
+        if odd := [role for role in given if role not in roles]:
+            raise ValueError(f"{source}: 'columns' names the role '{odd[0]}'; a column is one of {', '.join(roles)}")
+        return cls(**given)
 
 
 def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, list[str]]:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from types import FrameType
@@ -69,6 +69,7 @@ class Plan:
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
     source: str = ""  # of a published name: "d4rl" or "generated"; "" for a file, and where it was not recorded
+    columns: dict[str, str] = field(default_factory=dict)  # of a table: role -> the columns that were named for it
 
     def check(self) -> None:
         """Refuse a plan that cannot be carried out, before anything is computed."""
@@ -100,8 +101,8 @@ class Plan:
 
 def settings(algorithm: Any) -> dict[str, Any]:
     """An algorithm's hyper-parameters, as a plan keeps them."""
-    values = {field.name: getattr(algorithm, field.name) for field in fields(algorithm)}
-    unsaid = {field.name for field in fields(algorithm) if field.metadata.get("later") and values[field.name] == field.default}
+    values = {each.name: getattr(algorithm, each.name) for each in fields(algorithm)}
+    unsaid = {each.name for each in fields(algorithm) if each.metadata.get("later") and values[each.name] == each.default}
     return {name: value for name, value in values.items() if name not in unsaid}
 
 
@@ -221,7 +222,7 @@ def refuse_other_plan(directory: Path, plan: Plan) -> None:
         raise ValueError(f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}")
     free = {"updates"}
     if before["fingerprint"] == after["fingerprint"]:
-        free |= {"dataset", "source"}  # the same rows, wherever they lie
+        free |= {"dataset", "source", "columns"}  # the same rows, wherever they lie and whatever they are called
     before, after = (each | each.pop("fields") | dict.fromkeys(free) for each in (before, after))
     changed = {name: (before.get(name), after.get(name)) for name in before | after if before.get(name) != after.get(name)}
     if changed:
