@@ -16,7 +16,7 @@ from gridcount.algorithms.presets import preset_fields
 from gridcount.data.catalogue import FAMILIES, NAMES, family_of
 from gridcount.data.load import import_log, load
 from gridcount.envs.episodes import GymnasiumEpisodes, make_environment
-from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, has_environment, refuse_misfit, why_none
+from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, has_environment, refuse_misfit, trust, why_none
 from gridcount.evaluation.rollouts import Act, evaluate
 from gridcount.report.headline import headline_table, scores_table
 
@@ -103,6 +103,7 @@ def test_what_cannot_be_rolled_out_is_refused_with_the_reason(name: str, reason:
 
 
 def test_a_module_that_is_not_there_is_named() -> None:
+    trust("no_such_module:X-v0")
     with pytest.raises(ImportError, match=r"no_such_module:X-v0: .* must be installed, or on PYTHONPATH"):
         dimensions("no_such_module:X-v0")
 

@@ -15,7 +15,7 @@ from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
 from gridcount.data.cache import alone
 from gridcount.data.catalogue import unknown
-from gridcount.evaluation.environments import dimensions
+from gridcount.evaluation.environments import dimensions, find, trust
 from gridcount.terminal import make_console, refuse_unknown_flags
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.loop import available_cores
@@ -38,6 +38,7 @@ class Benchmark:
     evaluate_every: int | None = None  # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
     episodes: int | None = None  # episodes per evaluation and seed; by default the suite's
     data: tuple[str, ...] = ()  # files to read datasets from, as in hopper-medium-v2=recollected.hdf5
+    env: tuple[str, ...] = ()  # environments of your own modules that the suite may use, as in my_module:MyTask-v0
     workers: int | None = None  # cells at once; by default one per core
     ray: str | None = None  # run on a Ray cluster: its address (HOST:PORT); without one, or "auto", the one this machine is part of
     cell_cores: int = 1  # cores each cell asks of the cluster
@@ -53,12 +54,14 @@ def benchmark(words: list[str]) -> int:
     if not options.suite:
         return _list_suites(console)
     _refuse_idle_flags(options)
+    for name in options.env:
+        trust(name)
     keep_compiled()
     suite = _narrowed(read_suite(options.suite), options)
     out = options.out or Path("runs") / suite.name
     cells = narrow(suite, options.only, options.scale)
-    if options.ray is None:  # a cluster's nodes may have what this machine has not
-        _refuse_no_environment(options.suite, cells)
+    # a cluster's nodes may have what this machine has not, and a dry run imports nothing
+    _validate_environments(options.suite, cells, make=options.ray is None and not options.dry_run)
     if not options.dry_run:
         adopt(cells, out)
     left = missing(cells, out)
@@ -91,17 +94,22 @@ def _refuse_idle_flags(options: Benchmark) -> None:
             raise ValueError(f"--{name.replace('_', '-')} is {value}; it must be at least 1")
     if options.cell_accelerators < 0:
         raise ValueError(f"--cell-accelerators is {options.cell_accelerators:g}; it must be at least 0")
+    for name in options.env:
+        if ":" not in name:
+            raise ValueError(f"--env {name}: it names no module; write MODULE:ID, as in my_module:MyTask-v0")
     if options.ray and options.workers is not None:
         raise ValueError("--workers is for this machine; on a cluster --cell-cores says what a cell asks for")
     if not options.ray and (options.cell_cores, options.cell_accelerators) != (1, 0):
         raise ValueError("--cell-cores and --cell-accelerators are for a cluster (--ray); here --workers says how many cells run at once")
 
 
-def _refuse_no_environment(suite: str, cells: list[Cell]) -> None:
-    """Refuse environments that a suite names and this machine does not have, before anything is trained for them."""
+def _validate_environments(suite: str, cells: list[Cell], make: bool) -> None:
+    """Refuse environments that a suite may not name or, with `make`, that this machine does not have, before anything is trained."""
     for dataset, name in dict.fromkeys((cell.dataset, cell.environment) for cell in cells if cell.environment and cell.scored):
         try:
-            dimensions(str(name))
+            find(str(name))
+            if make:
+                dimensions(str(name))
         except (ImportError, ValueError) as error:
             raise ValueError(f"{suite}: [environments] {dataset}: {error}") from error
 
@@ -118,10 +126,11 @@ def with_address(words: list[str]) -> list[str]:
 
 def _run(cells: list[Cell], out: Path, options: Benchmark, console: Console) -> dict[str, str]:
     if options.ray is None:
-        return run_local(cells, out, console, options.workers)
+        return run_local(cells, out, console, options.workers, options.env)
     from gridcount.benchmark.ray_cluster import Resources, run_on_ray
 
-    return run_on_ray(cells, out, console, options.ray, Resources(options.cell_cores, options.cell_accelerators))
+    resources = Resources(options.cell_cores, options.cell_accelerators)
+    return run_on_ray(cells, out, console, options.ray, resources, options.env)
 
 
 def _narrowed(suite: Suite, options: Benchmark) -> Suite:

@@ -20,7 +20,7 @@ from gridcount.data.cut import ActionUnits
 from gridcount.data.load import Source, known_names, load, recorded_environment, settled_source
 from gridcount.data.log import Log
 from gridcount.data.transitions import Transitions
-from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, has_environment, refuse_misfit, why_none
+from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, has_environment, refuse_misfit, trust, why_none
 from gridcount.evaluation.rollouts import evaluate as roll_out
 from gridcount.report.headline import headline_table, how_to_judge, scores_table
 from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
@@ -64,6 +64,8 @@ class Train:
 def train(words: list[str]) -> int:
     """Train, or go on training."""
     options, algorithm = _train_flags(words)
+    if options.env is not None:
+        trust(options.env)
     console = make_console()
     stem = f"{Path(options.dataset).stem}-{options.algo}"
     resumed = find_unfinished(options.run, stem) if options.resume else None
@@ -147,6 +149,12 @@ def evaluate(words: list[str]) -> int:
         raise ValueError(
             f"{options.run}: the run was trained without an environment; name one with --env: a Gymnasium id, or {', '.join(ENVIRONMENTS)}"
         )
+    if options.env is not None:
+        trust(options.env)
+    try:
+        find(environment)
+    except ValueError as error:
+        raise ValueError(f"{options.run / 'config.json'}: 'environment': {error}") from error
     dimensions(environment)  # before the data is read for nothing
     prepared, data = _prepare_again(options.run)
     refuse_misfit(environment, data.observation_dim, data.action_dim)
@@ -327,7 +335,8 @@ def _environment(options: Train) -> tuple[str | None, str]:
     try:
         dimensions(collected.id)
     except (ImportError, ValueError) as error:
-        return None, f"the log was collected in {collected.id}, which cannot be made here: {str(error).splitlines()[0]}"
+        told = f"{options.dataset}: the log was collected in {collected.id}"
+        return None, f"{told}, which cannot be made here: {str(error).splitlines()[0]}"
     return collected.id, ""
 
 

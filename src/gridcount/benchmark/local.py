@@ -85,8 +85,10 @@ def _stored(out: Path) -> list[Row]:
     return read_results(out / "results") if any((out / "results").glob("*.parquet")) else []
 
 
-def run_local(cells: Sequence[Cell], out: Path, console: Console, workers: int | None = None) -> dict[str, str]:
-    """Run cells until all are stored; returns what went wrong, by cell."""
+def run_local(
+    cells: Sequence[Cell], out: Path, console: Console, workers: int | None = None, trusted: Sequence[str] = ()
+) -> dict[str, str]:
+    """Run cells until all are stored; returns what went wrong, by cell. `trusted`: environments whose modules were typed."""
     cores = available_cores()
     workers = min(workers or default_workers(), len(cells)) or 1
     share = max(len(cores) // workers, 1)  # fewer cells than cores: each gets several, for its seeds
@@ -96,7 +98,7 @@ def run_local(cells: Sequence[Cell], out: Path, console: Console, workers: int |
     with _stopping() as stop, Overview(console, cells, lambda cell: Progress.read(cell.directory(out / "cells"))) as overview:
         while running or (waiting and not stop):
             while waiting and free and not stop:
-                running.append(_start(waiting.pop(0), out, free.pop(0)))
+                running.append(_start(waiting.pop(0), out, free.pop(0), trusted))
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
                 free.append(job.cores)
@@ -114,7 +116,7 @@ def run_local(cells: Sequence[Cell], out: Path, console: Console, workers: int |
     return problems
 
 
-def _start(cell: Cell, out: Path, cores: tuple[int, ...]) -> Job:
+def _start(cell: Cell, out: Path, cores: tuple[int, ...], trusted: Sequence[str]) -> Job:
     directory = cell.directory(out / "cells")
     directory.mkdir(parents=True, exist_ok=True)
     (directory / "cell.json").write_text(cell.to_json())
@@ -122,7 +124,7 @@ def _start(cell: Cell, out: Path, cores: tuple[int, ...]) -> Job:
     words = [str(directory / "cell.json"), str(directory), str(cell.results(out / "results")), ",".join(map(str, cores))]
     with (directory / "log.txt").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "gridcount.benchmark.worker", *words],
+            [sys.executable, "-m", "gridcount.benchmark.worker", *words, *trusted],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

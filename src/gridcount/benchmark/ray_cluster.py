@@ -55,7 +55,12 @@ class Board:
 
 
 def run_on_ray(
-    cells: Sequence[Cell], out: Path, console: Console, address: str | None = None, resources: Resources | None = None
+    cells: Sequence[Cell],
+    out: Path,
+    console: Console,
+    address: str | None = None,
+    resources: Resources | None = None,
+    trusted: Sequence[str] = (),  # environments whose modules were typed
 ) -> dict[str, str]:
     """Run cells on a cluster until all are stored here; returns what went wrong, by cell."""
     wanted = resources or Resources()
@@ -66,7 +71,8 @@ def run_on_ray(
     board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()  # where the driver is: another node's death leaves it
     task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
     files: dict[str, Any] = {path: ray.put(Path(path).read_bytes()) for path in {cell.data for cell in cells} if Path(path).is_file()}
-    running = {task.remote(cell.to_json(), cell.name, files.get(cell.data), wanted.cores, board): cell for cell in cells}
+    given = (wanted.cores, board, tuple(trusted))
+    running = {task.remote(cell.to_json(), cell.name, files.get(cell.data), *given): cell for cell in cells}
     progress: dict[str, Progress] = {}
     problems: dict[str, str] = {}
     with Overview(console, cells, lambda cell: progress.get(cell.name, Progress(of=cell.updates))) as overview:
@@ -131,7 +137,7 @@ def _collect(reference: Any, cell: Cell, out: Path) -> str:
     return str(problem)
 
 
-def _run(cell_json: str, told: str, file: bytes | None, cores: int, board: Any) -> tuple[list[Row], str]:
+def _run(cell_json: str, told: str, file: bytes | None, cores: int, board: Any, trusted: Sequence[str] = ()) -> tuple[list[Row], str]:
     """A cell's task, on whatever node: the very worker that runs it on one machine, in a folder that is gone afterwards.
 
     `told` is the cell's name where the suite was started: on a node that would call it another, its data is not the same.
@@ -148,7 +154,8 @@ def _run(cell_json: str, told: str, file: bytes | None, cores: int, board: Any) 
         (folder / "cell.json").write_text(cell.to_json())
         words = [str(folder / "cell.json"), str(folder / "run"), str(folder / "results.parquet"), f"any {cores}"]
         with (folder / "log.txt").open("wb") as log:
-            process = subprocess.Popen([sys.executable, "-m", "gridcount.benchmark.worker", *words], stdout=log, stderr=log)
+            command = [sys.executable, "-m", "gridcount.benchmark.worker", *words, *trusted]
+            process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             while process.poll() is None:
                 board.tell.remote(told, asdict(Progress.read(folder / "run")))

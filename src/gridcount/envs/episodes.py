@@ -102,8 +102,9 @@ def is_registered(environment_id: str) -> bool:
     if module:
         try:
             import_module(module)
-        except ImportError as error:
-            raise ImportError(f"{environment_id}: {error}; a module named with --env must be installed, or on PYTHONPATH") from error
+        except Exception as error:  # the module's own code runs here
+            told = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+            raise ImportError(f"{environment_id}: {told}; a module named with --env must be installed, or on PYTHONPATH") from error
     try:
         gymnasium.spec(rest)
     except gymnasium.error.Error:

@@ -1,6 +1,8 @@
 """Which environment a name stands for: D4RL's names, and every id registered with Gymnasium."""
 
 import re
+import shlex
+import sys
 from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
@@ -17,6 +19,7 @@ MISSING = {
     "kitchen": "D4RL's kitchen has no counterpart that works here",
 }
 ENVIRONMENTS = MAZE_NAMES + tuple(name for name in NAMES if family_of(name) in GYMNASIUM_IDS)  # dataset names with an environment
+TRUSTED: set[str] = set()  # modules that a person named on the command line of this process
 SAME_TASK = re.compile(r"(Hopper|HalfCheetah|Walker2d|Ant)-v[45]")  # ids read by D4RL's reference scores: same reward, same limit
 
 
@@ -41,8 +44,24 @@ def why_none(dataset: str) -> str:
     return MISSING.get(known, "no environment is known for this dataset")
 
 
+def trust(environment_id: str) -> None:
+    """Allow the import of the module in a `module:id` that a person typed."""
+    TRUSTED.add(environment_id.rpartition(":")[0])
+
+
+def _validate_module(name: str) -> None:
+    """Refuse a module that nobody typed: names also come from runs, datasets and suites that somebody else wrote."""
+    module = name.rpartition(":")[0]
+    if module and module not in TRUSTED and module not in sys.modules:  # importing what is there already runs nothing
+        raise ValueError(
+            f"'{name}' would import the module '{module}', which only the command line may ask for; "
+            f"if you trust that module, add --env {shlex.quote(name)}"
+        )
+
+
 def find(name: str) -> Environment:
-    """The environment a name stands for; nothing is imported or made for it yet."""
+    """The environment a name stands for; nothing is imported or made for it yet. Every name passes here before it is used."""
+    _validate_module(name)
     family = family_of(name)
     if name in MAZE_NAMES and family is not None:
         return Environment(name, f"gridcount/{name}", FAMILIES[family].limit, family)
