@@ -239,15 +239,15 @@ def test_ranks_stay_exact_beyond_64_bits_of_cells() -> None:
     assert (rank[:5000] == rank[5000:]).all()
 
 
-def test_the_published_resolution_tells_only_the_leading_dimensions_apart() -> None:
+def test_the_leading_resolution_tells_only_the_leading_dimensions_apart() -> None:
     rng = np.random.default_rng(0)
     observation = rng.uniform(size=(20_000, 11)).astype(np.float32)
-    merged, (rank,) = StateCells.fit(observation, bins=15, resolution="published")
+    merged, (rank,) = StateCells.fit(observation, bins=15, resolution="leading")
     assert list(merged.kept) == [0, 1, 2, 3, 4, 5]  # 6 of Hopper's 11 at 15 bins
     changed = observation.copy()
     changed[:, 6:] = rng.uniform(size=(20_000, 5))
     assert (merged.rank(changed) == rank).all()
-    assert len(StateCells.fit(rng.uniform(size=(100, 17)).astype(np.float32), bins=5, resolution="published")[0].kept) == 9
+    assert len(StateCells.fit(rng.uniform(size=(100, 17)).astype(np.float32), bins=5, resolution="leading")[0].kept) == 9
 
 
 def test_a_dimension_that_never_varies_is_dropped_from_states_and_harmless_in_actions(make_log: MakeLog) -> None:

@@ -70,7 +70,7 @@ def test_a_log_is_checked_imported_and_described(csv: Path, capsys: pytest.Captu
     console = wide()
     assert info_command(tyro.cli(Info, args=["plant", "--bins", "5"]), console) == 0
     text = said(console)
-    assert "5 bins per action dimension, 5 per state dimension" in text
+    assert "actions: 5 bins per dimension; states: 5 bins in each of: temp_0, temp_1, temp_2" in text
     assert "temp_2" in text  # the plant's own names survive the import
 
 

@@ -49,7 +49,7 @@ def test_coverage_is_that_of_a_count_by_hand(hopper: Transitions, bins: int) -> 
     states = [tuple(row) for row in np.asarray(Grid.fit(both, bins).cell(jnp.asarray(hopper.observation))).tolist()]
     actions = [tuple(row) for row in np.asarray(Grid.fit(hopper.action, bins).cell(jnp.asarray(hopper.action))).tolist()]
     visits = sorted(Counter(states).values(), reverse=True)
-    found = coverage(hopper, bins)
+    found = coverage(hopper, bins, state_resolution="exact")
     assert found.state_cells == len(visits)
     assert found.pairs == len(set(zip(states, actions, strict=True)))
     assert found.seen_once == pytest.approx(visits.count(1) / len(visits))

@@ -13,6 +13,15 @@ from gridcount.training.logs import Row
 
 ROOT = Path(__file__).parent.parent
 NAMES = ("algorithm", "dataset", "variant")
+# Runs made before the paper preset had the published floor, initialisation and 32-bit codes: docs/results.md says so beside them.
+BEFORE = {
+    "gpc-sac--maze2d-umaze-v1--bcb38e9f6b": {
+        "q_floor": "auto",
+        "state_resolution": "exact",
+        "initialisation": "fan-in",
+        "log_std_low": -20.0,
+    }
+}
 
 
 def test_rendering_the_docs_again_changes_nothing(tmp_path: Path) -> None:
@@ -34,6 +43,9 @@ def test_what_was_measured_is_what_its_suite_runs_today() -> None:
     for (suite, key), rows in experiments.items():
         ways = {"updates": rows[0]["planned_updates"], "episodes": rows[0]["episodes"], "preset": rows[0]["preset"]}
         every = min(row["updates"] for row in rows if row["updates"])
-        cells = replace(read_suite(suite), evaluate_every=every, **ways).cells()
+        cells = [
+            replace(cell, changes=cell.changes | BEFORE.get(key, {}))
+            for cell in replace(read_suite(suite), evaluate_every=every, **ways).cells()
+        ]
         own = [cell for cell in cells if (cell.algorithm, cell.dataset, cell.variant) == tuple(rows[0][name] for name in NAMES)]
         assert [cell.key() for cell in own] == [key]

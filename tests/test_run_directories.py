@@ -272,7 +272,7 @@ def test_a_machine_that_reads_json_is_not_disturbed_by_notices(
     assert (grid["bins"], grid["state_bins"]) == (30, 15)  # those that training counts on
     assert "generating 10 transitions" in err
     assert main(["data", "info", UMAZE, "--bins", "7"]) == 0
-    assert "7 bins per action dimension, 7 per state dimension" in capsys.readouterr().out
+    assert "actions: 7 bins per dimension; states: 7 bins in each of" in capsys.readouterr().out
 
 
 def test_a_cache_that_cannot_be_written_is_noticed_before_a_million_rows_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -239,7 +239,7 @@ def test_the_published_code_sees_about_24_bits_of_leading_dimensions(task: str) 
     assert all(share > 0.5 for share in found["unseen"][kept + 1 :])
     space = codes.SPACES[task]
     corners = np.array([np.zeros(space.states), np.full(space.states, space.bins)], np.float32)
-    assert len(StateCells.fit(corners, bins=space.bins, resolution="published")[0].kept) == kept
+    assert len(StateCells.fit(corners, bins=space.bins, resolution="leading")[0].kept) == kept
 
 
 @pytest.mark.parametrize("task", ["hopper", "door"])

@@ -1,7 +1,7 @@
 """Networks: multi-layer perceptrons, ensembles of critics, policies, an autoencoder of actions."""
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 import equinox as eqx
 import jax
@@ -11,8 +11,12 @@ from jax import Array
 
 TALL = 512  # rows from which on a CPU multiplies and sums faster with features first (measured; below it is the other way round)
 LATENT_LOG_STD_RANGE = (-4.0, 15.0)  # as in BCQ's code, which the later ones with a VAE build on
-LOG_STD_RANGE = (-20.0, 2.0)  # as in the SAC code the paper builds on
+LOG_STD_LOW, LOG_STD_HIGH = -20.0, 2.0  # as in SAC's own code; GPC-SAC's builds on EDAC's, which has -5 and 2
+HIDDEN_BIAS = 0.1  # of the published initialisation
 EDGE = 1e-6  # how far inside [-1, 1] a logged action must lie for its density to be finite
+
+
+Initialisation = Literal["fan-in", "published"]
 
 
 class MLP(eqx.Module):
@@ -24,12 +28,31 @@ class MLP(eqx.Module):
     shifts: list[Array]  # [hidden] each: LayerNorm's offset
     norm_after: bool = eqx.field(static=True)  # whether LayerNorm comes after the ReLU
 
-    def __init__(self, sizes: tuple[int, ...], key: Array, *, layer_norm: bool = False, norm_after: bool = False, last_scale: float = 3e-3):
+    def __init__(
+        self,
+        sizes: tuple[int, ...],
+        key: Array,
+        *,
+        layer_norm: bool = False,
+        norm_after: bool = False,
+        last_scale: float = 3e-3,
+        initialisation: Initialisation = "fan-in",
+    ):
+        """Uniform weights within 1/sqrt(inputs of the layer), and within `last_scale` in the last; biases of 0.
+
+        "published" is what GPC-SAC's code does: within 1/sqrt(outputs of the layer), hidden biases of 0.1, and the last
+        layer's within `last_scale` as its weights are.
+        """
+        published = initialisation == "published"
         keys = jax.random.split(key, len(sizes) - 1)
-        bounds = [fan_in**-0.5 for fan_in in sizes[:-2]] + [last_scale]
+        bounds = [width**-0.5 for width in (sizes[1:-1] if published else sizes[:-2])] + [last_scale]
         shapes = list(pairwise(sizes))
         self.weights = [jax.random.uniform(k, s, minval=-b, maxval=b) for k, s, b in zip(keys, shapes, bounds, strict=True)]
-        self.biases = [jnp.zeros(size) for size in sizes[1:]]
+        hidden_bias = HIDDEN_BIAS if published else 0.0
+        self.biases = [jnp.full(size, hidden_bias, jnp.float32) for size in sizes[1:-1]] + [jnp.zeros(sizes[-1])]
+        if published:
+            last_key = jax.random.fold_in(keys[-1], 1)
+            self.biases[-1] = jax.random.uniform(last_key, sizes[-1:], minval=-last_scale, maxval=last_scale)
         self.gains = [jnp.ones(size) for size in sizes[1:-1]] if layer_norm else []
         self.shifts = [jnp.zeros(size) for size in sizes[1:-1]] if layer_norm else []
         self.norm_after = norm_after
@@ -72,9 +95,10 @@ class Critics(eqx.Module):
         layer_norm: bool = False,
         norm_after: bool = False,
         prior_scale: float = 0.0,
+        initialisation: Initialisation = "fan-in",
     ):
         sizes = (observation_dim + action_dim, *hidden, 1)
-        make = eqx.filter_vmap(lambda k: MLP(sizes, k, layer_norm=layer_norm, norm_after=norm_after))
+        make = eqx.filter_vmap(lambda k: MLP(sizes, k, layer_norm=layer_norm, norm_after=norm_after, initialisation=initialisation))
         self.members = make(jax.random.split(key, count))
         self.priors = make(jax.random.split(jax.random.fold_in(key, 1), count)) if prior_scale else None
         self.prior_scale = float(prior_scale)
@@ -118,9 +142,21 @@ class TanhGaussian(eqx.Module):
     """A policy whose actions are the tanh of a state-dependent Gaussian, so they lie in (-1, 1)."""
 
     trunk: MLP
+    log_std_low: float = eqx.field(static=True)  # the log-deviation stays above this
 
-    def __init__(self, observation_dim: int, action_dim: int, hidden: tuple[int, ...], key: Array):
-        self.trunk = MLP((observation_dim, *hidden, 2 * action_dim), key, last_scale=1e-3)
+    def __init__(
+        self,
+        observation_dim: int,
+        action_dim: int,
+        hidden: tuple[int, ...],
+        key: Array,
+        *,
+        initialisation: Initialisation = "fan-in",
+        log_std_low: float = LOG_STD_LOW,
+    ):
+        sizes = (observation_dim, *hidden, 2 * action_dim)
+        self.trunk = MLP(sizes, key, last_scale=1e-3, initialisation=initialisation)
+        self.log_std_low = log_std_low
 
     def sample(self, observation: Array, key: Array) -> tuple[Array, Array]:
         """An action per row, differentiable in the policy, and its log-probability."""
@@ -153,7 +189,7 @@ class TanhGaussian(eqx.Module):
 
     def _moments(self, observation: Array) -> tuple[Array, Array]:
         mean, log_std = jnp.split(self.trunk(observation), 2, axis=-1)
-        return mean, jnp.clip(log_std, *LOG_STD_RANGE)
+        return mean, jnp.clip(log_std, self.log_std_low, LOG_STD_HIGH)
 
 
 class Deterministic(eqx.Module):

@@ -1,7 +1,7 @@
 """What every algorithm is: its hyper-parameters, one look at the data, and three pure functions."""
 
 from collections.abc import Callable
-from dataclasses import field
+from dataclasses import field, fields
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jax import Array
@@ -23,6 +23,29 @@ def later(default: Any) -> Any:
     So what was run before the field existed is still the same experiment, and is neither run again nor refused.
     """
     return field(default=default, metadata={"later": True})
+
+
+def renamed(default: Any, **names: str) -> Any:
+    """A field of which a value had another name once, as in `renamed("even", published="leading")`.
+
+    What was recorded under the old name is read as the new one, and is still the same experiment. An old name is never used again.
+    """
+    return field(default=default, metadata={"renamed": names})
+
+
+def with_new_names(algorithm: type[Any], recorded: dict[str, Any]) -> dict[str, Any]:
+    """What a record says of an algorithm's fields, in today's names."""
+    return _translated(algorithm, recorded, lambda names: names)
+
+
+def with_old_names(algorithm: type[Any], values: dict[str, Any]) -> dict[str, Any]:
+    """An algorithm's fields as they were first called: what tells experiments apart, whatever names came later."""
+    return _translated(algorithm, values, lambda names: {new: old for old, new in names.items()})
+
+
+def _translated(algorithm: type[Any], values: dict[str, Any], direction: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, Any]:
+    names = {each.name: direction(each.metadata["renamed"]) for each in fields(algorithm) if "renamed" in each.metadata}
+    return {name: names[name].get(value, value) if name in names and isinstance(value, str) else value for name, value in values.items()}
 
 
 class Prepared(NamedTuple):

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, later
+from gridcount.algorithms.contract import Metrics, Prepared, later, renamed
 from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
-from gridcount.counts.grid import Grid, StateCells, StateResolution
+from gridcount.counts.grid import DEFAULT_RESOLUTION, Grid, StateResolution, fit_states
 from gridcount.counts.tables import Table, empty_table, visit_rows
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, count_penalty_loss, count_uncertainty
@@ -40,7 +40,7 @@ class CountFields:
     relative: bool = False  # take from Q(s, a~pi) only what u is above u of the log's own action at s; not in the paper
     margin: float = 3.0  # cells keep their identity this many times the data's width (m in Eq. 2)
     state_bins: int | None = None  # partitions per state dimension; None: as bins
-    state_resolution: StateResolution = "exact"  # "published" merges states as 32-bit codes did
+    state_resolution: StateResolution = renamed(DEFAULT_RESOLUTION, published="leading")  # which columns tell states apart, and how finely
     most_visits: int = later(0)  # larger counts are read as this, so that u stops fading; 0: no limit, as in the paper
     normalise: bool = later(False)  # networks see observations normalised by the log's mean and standard deviation; not in the paper
     table_megabytes: int = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
@@ -101,9 +101,10 @@ class Uncertainty(NamedTuple):
 def prepare_counts(config: Any, data: Transitions) -> Prepared:
     """Settle automatic values and rank every row's state cells."""
     settled, notes = settle(config, data)
-    bins = settled.state_bins or int(number(settled.bins))
-    cells, (here, there) = StateCells.fit(data.observation, data.next_observation, bins=bins, resolution=settled.state_resolution)
-    notes["state cells"] = f"{cells.n_cells:,} of {2 * len(data):,} states, {bins} bins per dimension"
+    cells, (here, there) = fit_states(
+        data.observation, data.next_observation, int(number(settled.bins)), settled.state_bins, settled.state_resolution
+    )
+    notes["state cells"] = f"{cells.n_cells:,} of {2 * len(data):,} states, {cells.in_words(data.observation_names)}"
     return Prepared(settled, data.rows()._replace(state_cell=here, next_state_cell=there), notes)
 
 

@@ -8,6 +8,7 @@ from gridcount.data.catalogue import MAZE_NAMES, domain_of, unknown
 Preset = Literal["fast", "paper"]
 PRESETS = ("fast", "paper")
 DEFAULT_EPOCHS = 1000
+OWN = "own"  # stands for every dataset without a published name
 
 # Small networks for a CPU, by domain or dataset: for every algorithm that has the field.
 FAST: dict[str, dict[str, Any]] = {
@@ -33,17 +34,26 @@ FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
         "normalise": True,
         "average_step": 0.001,
         "target_step": 0.01,  # values settle in half as many updates
-        "state_resolution": "published",
+        "state_resolution": "leading",
     },
+    ("gpc-sac", OWN): {"state_resolution": "even"},  # whose columns come in any order
     ("gpc-sac", "pen-expert-v1"): {"average_step": 0.0001},  # policies differ more from one evaluation to the next
     ("gpc-td3", "maze2d"): {"state_bins": 15, "pessimism": 0.4},
-    ("gpc-td3", "other"): {"state_resolution": "published"},
+    ("gpc-td3", "other"): {"state_resolution": "leading"},
+    ("gpc-td3", OWN): {"state_resolution": "even"},
     ("td3-cvae", "maze2d"): {"cvae_hidden": (128, 128), "cvae_updates": 20_000},
     ("td3-cvae", "other"): {"cvae_hidden": (256, 256), "cvae_updates": 50_000},
     ("iql", "maze2d"): {"schedule_updates": 120_000},  # the policy's step falls to 0 within the shorter run
     ("iql", "other"): {"schedule_updates": 300_000},
     ("uwac", "maze2d"): {"behaviour_hidden": (64, 64), "passes": 10, "warmup_updates": 5_000},  # a warm-up of 4% of the run
     ("uwac", "other"): {"behaviour_hidden": (256, 256), "passes": 10, "warmup_updates": 12_000},
+}
+
+# What the paper's own code does and the fast preset leaves out, whatever the dataset.
+PAPER_OWN: dict[str, dict[str, Any]] = {
+    "gpc-sac": {"q_floor": 0.0, "state_resolution": "rounded", "initialisation": "published", "log_std_low": -5.0},
+    "gpc-td3": {"q_floor": 0.0, "state_resolution": "rounded"},
+    "pbrl": {"q_floor": 0.0},
 }
 
 
@@ -56,5 +66,9 @@ def preset_fields(algorithm: str, dataset: str, preset: str) -> dict[str, Any]:
     fields = {"epochs": DEFAULT_EPOCHS} | published.get(domain, {}) | published.get(dataset, {})
     if preset == "fast":
         size = domain if domain in FAST else "other"
-        fields |= FAST[size] | FAST.get(dataset, {}) | FAST_OWN.get((algorithm, size), {}) | FAST_OWN.get((algorithm, dataset), {})
+        fields |= FAST[size] | FAST.get(dataset, {})
+        for place in (size, domain or OWN, dataset):
+            fields |= FAST_OWN.get((algorithm, place), {})
+    else:
+        fields |= PAPER_OWN.get(algorithm, {})
     return fields

@@ -40,6 +40,7 @@ RANGES = {  # field -> its range, in every algorithm that has the field
     "value_rate": POSITIVE,
     "target_step": STEP,
     "average_step": STEP,
+    "log_std_low": Range(-100, 2, without_high=True),  # 2 is the upper end
     "critics": WHOLE,
     "n_critics": WHOLE,
     "policy_every": WHOLE,

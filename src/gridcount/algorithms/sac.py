@@ -5,6 +5,7 @@ Its steps are functions, so that relatives call them instead of inheriting.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -12,11 +13,11 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, later, silent
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, polyak, soft_value, td_target, temperature_loss
-from gridcount.networks import Critics, TanhGaussian
+from gridcount.networks import LOG_STD_LOW, Critics, Initialisation, TanhGaussian
 
 
 class SACState(NamedTuple):
@@ -54,6 +55,8 @@ class SoftFields:
     critic_rate: float = 3e-4  # Adam step of the critics
     target_step: float = 0.005  # how far the target critics move per update (tau)
     average_step: float = 1.0  # how far the acting policy moves towards the learning one per update; 1: they are one, as in the paper
+    initialisation: Initialisation = later("fan-in")  # "published": as GPC-SAC's code: docs/gpc-sac.md
+    log_std_low: float = later(LOG_STD_LOW)  # the policy's log-deviation stays above this; -5 in GPC-SAC's code
 
 
 @dataclass(frozen=True)
@@ -90,17 +93,31 @@ class SAC(SoftFields):
 def init_networks(
     config: SoftFields, key: Array, observation_dim: int, action_dim: int, n_critics: int = 2, prior_scale: float = 0.0
 ) -> SACState:
-    """Random networks, targets equal to the critics, temperature 1."""
+    """Random networks, targets equal to the critics unless initialised as published, temperature 1."""
     policy_key, critic_key = jax.random.split(key)
-    policy = TanhGaussian(observation_dim, action_dim, config.hidden, policy_key)
-    dims = (observation_dim, action_dim)
-    critics = Critics(n_critics, *dims, config.hidden, critic_key, layer_norm=config.layer_norm, prior_scale=prior_scale)
+    start = config.initialisation
+    policy = TanhGaussian(observation_dim, action_dim, config.hidden, policy_key, initialisation=start, log_std_low=config.log_std_low)
+
+    draw_critics = partial(
+        Critics,
+        n_critics,
+        observation_dim,
+        action_dim,
+        config.hidden,
+        layer_norm=config.layer_norm,
+        prior_scale=prior_scale,
+        initialisation=start,
+    )
+    critics = draw_critics(key=critic_key)
+    # The published code never copies the critics into their targets: those start from a draw of their own.
+    published = start == "published"
+    targets = draw_critics(key=jax.random.fold_in(critic_key, 2)) if published else jax.tree.map(jnp.copy, critics)
     log_temperature = jnp.zeros(())
     return SACState(
         policy,
         jax.tree.map(jnp.copy, policy),
         critics,
-        jax.tree.map(jnp.copy, critics),
+        targets,
         log_temperature,
         optax.adam(config.policy_rate).init(policy),
         optax.adam(config.critic_rate).init(critics),

@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from gridcount.algorithms import make_algorithm
+from gridcount.algorithms.contract import with_old_names
 from gridcount.data import check as checks
 from gridcount.data.cache import alone
 from gridcount.data.catalogue import MAZE_NAMES, NAMES
@@ -53,7 +54,7 @@ class Cell:
         """A name for everything but the seeds: cells with the same key are seeds of the same experiment, whatever suites call it."""
         algorithm = make_algorithm(self.algorithm, self.dataset, self.preset, **self.changes)
         facts = asdict(replace(self, seeds=(), suite="", variant="", preset="", changes={}, data=""))
-        text = json.dumps([facts, runs.settings(algorithm), self.origin()], sort_keys=True)
+        text = json.dumps([facts, with_old_names(type(algorithm), runs.settings(algorithm)), self.origin()], sort_keys=True)
         safe = re.sub(r"[^\w.-]", "_", self.dataset)  # it names files, and patterns find them
         return "--".join((self.algorithm, safe, hashlib.sha256(text.encode()).hexdigest()[:10]))
 

@@ -7,6 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from gridcount.algorithms import ALGORITHMS
+from gridcount.algorithms.contract import with_new_names
 from gridcount.training.logs import Row
 
 try:
@@ -114,7 +116,16 @@ def _read(path: Path) -> list[Row]:
             raise ValueError(f"{path}: not a file of results; its column '{name}' holds {bad[0]!r}")
     for config in {row["config"] for row in rows}:
         _refuse_no_object(path, config)
+    today = {made: _with_new_names(*made) for made in {(row["algorithm"], row["config"]) for row in rows}}
+    rows = [row | {"config": today[row["algorithm"], row["config"]]} for row in rows]
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
+
+
+def _with_new_names(algorithm: str, config: str) -> str:
+    """What was set, in the names values have today, as a record would be written now."""
+    if algorithm not in ALGORITHMS:
+        return config
+    return json.dumps(with_new_names(ALGORITHMS[algorithm], json.loads(config)), sort_keys=True)
 
 
 def _refuse_no_object(path: Path, config: str) -> None:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from gridcount.counts.auto import auto_bins, auto_pessimism
-from gridcount.counts.grid import Grid, StateCells, StateResolution
+from gridcount.counts.grid import DEFAULT_RESOLUTION, Grid, StateCells, StateResolution, fit_states
 from gridcount.counts.tables import Table, empty_table, visit_rows
 from gridcount.data.transitions import Transitions
 from gridcount.losses import count_uncertainty
@@ -31,7 +31,7 @@ class GridCounter:
         *,
         bins: int | Literal["auto"] = "auto",
         state_bins: int | None = None,
-        state_resolution: StateResolution = "exact",
+        state_resolution: StateResolution = DEFAULT_RESOLUTION,
         margin: float = 3.0,
         pessimism: float | Literal["auto"] = "auto",
         megabytes: float = 512,
@@ -39,15 +39,13 @@ class GridCounter:
     ) -> "GridCounter":
         """Map a dataset to the grid and count its own actions (or, with `prior="none"`, only prepare to count).
 
-        "auto" takes the paper's rules, as training does.
+        "auto" takes the paper's rules, and states are told apart as training does on a log of one's own.
         """
         if bins == "auto":
             bins, _ = auto_bins(data.action_dim)
         if pessimism == "auto":
             pessimism, _ = auto_pessimism(float(data.reward.min()), float(data.reward.max()), float(data.reward.mean()))
-        cells, (rank, _) = StateCells.fit(
-            data.observation, data.next_observation, bins=bins if state_bins is None else state_bins, resolution=state_resolution
-        )
+        cells, (rank, _) = fit_states(data.observation, data.next_observation, bins, state_bins, state_resolution)
         grid = Grid.fit(data.action, bins, margin, limit=1.0)
         table = empty_table(cells.n_cells, grid.sizes, megabytes)
         if prior == "dataset":

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -10,8 +10,10 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
-StateResolution = Literal["exact", "published"]
+StateResolution = Literal["even", "exact", "leading", "rounded"]
+DEFAULT_RESOLUTION: StateResolution = "even"  # of training, GridCounter and descriptions alike: it knows no order of columns
 
+CODES = 2**24  # whole numbers that a 32-bit float tells apart
 CHUNK = 1 << 16  # rows coded at a time: they stay in the cache, and a memory-mapped column is read once, front to back
 WIDTH_GUARD = 1e-6  # keeps a dimension that never varies from dividing by zero, as in the paper's appendix
 
@@ -69,6 +71,7 @@ class StateCells(NamedTuple):
     bins: int
     kept: NDArray[np.int64]  # dimensions that tell states apart: those that vary, or the leading ones of them
     codes: tuple[NDArray[np.uint64], ...]  # sorted distinct codes, one array per group of dimensions that fits 64 bits
+    resolution: StateResolution = "exact"  # how it was fitted; "rounded" codes are bits of 32-bit floats
 
     @property
     def n_cells(self) -> int:
@@ -76,20 +79,24 @@ class StateCells(NamedTuple):
         return len(self.codes[-1])
 
     @classmethod
+    def over(cls, low: NDArray[np.float32], high: NDArray[np.float32], bins: int, resolution: StateResolution) -> "StateCells":
+        """The grid over a range, of which no cell has been visited yet."""
+        kept, bins = _told_apart(np.flatnonzero(high > low), bins, resolution)
+        return cls(low, high, bins, kept, (), resolution)
+
+    @classmethod
     def fit(
         cls, *columns: NDArray[np.float32], bins: int, resolution: StateResolution = "exact"
     ) -> tuple["StateCells", list[NDArray[np.int32]]]:
         """Find the cells that the columns (observations and next observations) visit, and the rank of each row's cell.
 
-        `resolution="published"` merges states as the published code does: it adds a code's digits in 32-bit floats, whose
-        24 bits tell only the leading 24 / log2(bins + 1) dimensions apart.
+        `resolution` says how finely: "exact" with all bins in every dimension that varies; "even" with as many bins
+        in each of them as keep the grid within 2^24 cells; "leading" with all bins, in the leading dimensions that
+        keep it there; "rounded" as the published code does, where states whose 32-bit codes round alike are one.
         """
         low = np.min([column.min(axis=0) for column in columns], axis=0)
         high = np.max([column.max(axis=0) for column in columns], axis=0)
-        kept = np.flatnonzero(high > low)
-        if resolution == "published":
-            kept = kept[: max(1, int(24 / math.log2(bins + 1)))]
-        cells = cls(low, high, bins, kept, ())
+        cells = cls.over(low, high, bins, resolution)
         codes: list[NDArray[np.uint64]] = []
         ranks = [np.zeros(len(column), np.int32) for column in columns]
         for group in cells._groups():
@@ -105,10 +112,20 @@ class StateCells(NamedTuple):
         rank = np.zeros(len(observation), np.uint64)
         known = self._inside(observation)
         for group, codes in zip(self._groups(), self.codes, strict=True):
-            code = self._code(observation, group) + rank * np.uint64((self.bins + 1) ** len(group))
+            code = self._code(observation, group) + rank * self._stride(group)
             rank = np.minimum(np.searchsorted(codes, code), len(codes) - 1).astype(np.uint64)
             known &= codes[rank] == code
         return np.where(known, rank.astype(np.int32), np.int32(-1))
+
+    def in_words(self, names: Sequence[str]) -> str:
+        """How many bins which columns have, and which columns do not count."""
+        left_out = {names[d]: "never varies" for d in range(len(names)) if not self.low[d] < self.high[d]}
+        left_out |= {name: "not told apart" for d, name in enumerate(names) if d not in self.kept and name not in left_out}
+        text = f"{self.bins} bin{'s' if self.bins > 1 else ''} in each of: {_listed([names[d] for d in self.kept])}"
+        if self.resolution == "rounded":
+            text += " (as far as the published 32-bit code sees them: trailing columns blur)"
+        without = [f"{name} ({why})" for name, why in left_out.items()]
+        return f"{text}; not counted: {_listed(without)}" if without else text
 
     def _coded(
         self, columns: Sequence[NDArray[np.float32]], ranks: list[NDArray[np.int32]], group: NDArray[np.int64]
@@ -118,25 +135,39 @@ class StateCells(NamedTuple):
             for start in range(0, len(column), CHUNK):
                 part = rank[start : start + CHUNK]
                 code = self._code(column[start : start + CHUNK], group)
-                yield part, code + part.astype(np.uint64) * np.uint64((self.bins + 1) ** len(group))
+                yield part, code + part.astype(np.uint64) * self._stride(group)
 
     def _groups(self) -> list[NDArray[np.int64]]:
         """Dimensions split so that a group's code and 32 bits of rank before it fit 64 bits: injective by construction."""
+        if self.resolution == "rounded":
+            return [self.kept]  # one code for all of them, and what it cannot tell apart is meant to be one
         size = max(1, int(32 / math.log2(self.bins + 1)))
         return [self.kept[start : start + size] for start in range(0, max(1, len(self.kept)), size)]
 
+    def _stride(self, group: NDArray[np.int64]) -> np.uint64:
+        """How many codes a group has: what the rank before it is multiplied by. A single group has no rank before it."""
+        return np.uint64(1) if self.resolution == "rounded" else np.uint64((self.bins + 1) ** len(group))
+
     def _scaled(self, x: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
-        width = self.high[dimension] - self.low[dimension] + np.float32(WIDTH_GUARD)
+        guard = np.float32(0 if self.resolution == "rounded" else WIDTH_GUARD)  # the published code has none for states
+        width = self.high[dimension] - self.low[dimension] + guard
         return np.asarray(np.floor(self.bins * (x[:, dimension] - self.low[dimension]) / width + np.float32(0.5)), np.float32)
 
+    def _digit(self, x: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
+        return np.clip(self._scaled(x, dimension), 0, self.bins)
+
     def _code(self, x: NDArray[np.float32], group: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Mixed-radix code of a group of cell indices (Eq. 3 without its collisions)."""
+        """Mixed-radix code of a group of cell indices (Eq. 3 without its collisions), or the published one's bits."""
         code = np.zeros(len(x), np.uint64)
         for start in range(0, len(x), CHUNK):
             rows, part = x[start : start + CHUNK], code[start : start + CHUNK]
-            for dimension in group:
+            digits = (self._digit(rows, int(dimension)) for dimension in group)
+            if self.resolution == "rounded":
+                part[:] = rounded_code(digits, len(rows), self.bins).view(np.uint32)
+                continue
+            for digit in digits:
                 part *= np.uint64(self.bins + 1)
-                part += np.clip(self._scaled(rows, int(dimension)), 0, self.bins).astype(np.uint64)
+                part += digit.astype(np.uint64)
         return code
 
     def _inside(self, x: NDArray[np.float32]) -> NDArray[np.bool_]:
@@ -146,6 +177,54 @@ class StateCells(NamedTuple):
             scaled = self._scaled(x, int(dimension))
             inside &= (scaled >= 0) & (scaled <= self.bins)
         return inside
+
+
+def rounded_code(digits: Iterable[NDArray[np.float32]], rows: int, bins: int) -> NDArray[np.float32]:
+    """The published arithmetic: code = digit + (bins + 1) * code over the dimensions, rounded to 32 bits at every step.
+
+    None is negative, so codes are ordered as their bits are. Beyond 3.4e38 all of them are infinite, and one.
+    """
+    code = np.zeros(rows, np.float32)
+    with np.errstate(over="ignore"):
+        for digit in digits:
+            code = digit + np.float32(bins + 1) * code
+    return code
+
+
+def even_bins(most: int, dimensions: int) -> int:
+    """The most partitions, equal in all dimensions and at most `most`, whose grid has no more than 2^24 cells; 1 at least."""
+    root = int(CODES ** (1 / max(dimensions, 1))) + 1
+    return next((bins for bins in range(min(most, root), 1, -1) if (bins + 1) ** dimensions <= CODES), 1)
+
+
+def _told_apart(varying: NDArray[np.int64], bins: int, resolution: StateResolution) -> tuple[NDArray[np.int64], int]:
+    """Which of the dimensions that vary tell states apart, and into how many partitions each."""
+    if resolution not in get_args(StateResolution):
+        raise ValueError(f"unknown state resolution '{resolution}'; there are: {', '.join(get_args(StateResolution))}")
+    if resolution == "even":
+        return varying, even_bins(bins, len(varying))
+    if resolution == "leading":
+        return varying[: max(1, int(math.log2(CODES) / math.log2(bins + 1)))], bins
+    return varying, bins
+
+
+def fit_states(
+    observation: NDArray[np.float32],
+    next_observation: NDArray[np.float32],
+    bins: int,
+    state_bins: int | None = None,
+    resolution: StateResolution = DEFAULT_RESOLUTION,
+) -> tuple[StateCells, list[NDArray[np.int32]]]:
+    """A dataset's state cells, and the ranks of its observations and next observations: for all who count the same way."""
+    wanted = bins if state_bins is None else state_bins
+    if min(bins, wanted) < 1:
+        raise ValueError(f"a grid needs at least 1 bin per dimension, not {min(bins, wanted)}")
+    return StateCells.fit(observation, next_observation, bins=wanted, resolution=resolution)
+
+
+def _listed(names: Sequence[str], most: int = 40) -> str:
+    """Names with commas; of very many the first ones and how many more there are."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "") or "no column"
 
 
 def _distinct(codes: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:

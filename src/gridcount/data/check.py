@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from gridcount.counts.auto import auto_bins
+from gridcount.counts.grid import DEFAULT_RESOLUTION, StateCells
 from gridcount.data.columns import Columns
 from gridcount.data.cut import Bounds, action_units, beyond_advice, declared_units, rounding, scaled
 from gridcount.data.load import open_log
@@ -60,7 +62,16 @@ def check(
     given = action_bounds is not None
     bounds = action_units(log, False, action_bounds) or (declared_units(log) if scale_actions else None)
     facts = scan(log, np.array(-1.0), np.array(1.0), ACTION_SLACK) if bounds is None else scan(log, *bounds, rounding(*bounds))
-    judges: list[Callable[[Log, Facts], Iterator[_Judgement]]] = [_unreal, _constant, _twin_columns, _scales, _steps, _flags, _episodes]
+    judges: list[Callable[[Log, Facts], Iterator[_Judgement]]] = [
+        _unreal,
+        _constant,
+        _twin_columns,
+        _scales,
+        _steps,
+        _flags,
+        _episodes,
+        _counted,
+    ]
     if bounds is not None:
         judges.append(partial(_bounded, *bounds, given))
     elif not scale_actions:
@@ -93,15 +104,16 @@ def as_json(source: str, findings: list[Finding]) -> dict[str, Any]:
 
 def render(source: str, findings: list[Finding]) -> RenderableType:
     """The findings as a table to read."""
+    fine = Text(f"{source}: nothing wrong found, ready to learn from", style="green")
     if not findings:
-        return Text(f"{source}: nothing found, ready to learn from", style="green")
+        return fine
     table = Table("", "column", "row", "problem", "what to do", title=Text(source), title_justify="left", show_lines=True)
     style = {"error": "bold red", "warning": "yellow", "note": "cyan"}
     for finding in findings:
         row = "" if finding.row is None else f"{finding.row:,}"
         cells = (finding.column or "", row, finding.problem, finding.advice)
         table.add_row(Text(finding.severity, style=style[finding.severity]), *map(Text, cells))
-    return table
+    return table if exit_code(findings) else Group(fine, table)
 
 
 _Judgement = tuple[Severity, str | None, int | None, str, str]  # severity, column, row, problem, advice
@@ -225,6 +237,16 @@ def _scales(log: Log, facts: Facts) -> Iterator[_Judgement]:
             f"spans {width.min():.3g} where '{log.observation_names[large]}' spans {width.max():.3g}, {ratio:.1g} times as much",
             "bring both to similar units; a network hardly sees the smaller one",
         )
+
+
+def _counted(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    """Which columns tell the states apart that are counted: by default all that vary, with as many bins each as there is room for."""
+    span = facts.observation
+    low, high = span.low.astype(np.float32), span.high.astype(np.float32)
+    cells = StateCells.over(low, high, auto_bins(facts.action.dims)[0], DEFAULT_RESOLUTION)
+    if len(cells.kept):
+        problem = f"counting tells states of a log of your own apart with {cells.in_words(log.observation_names)}"
+        yield "note", None, None, problem, "fewer columns leave room for more bins; --state-bins and --state-resolution change it"
 
 
 def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:

@@ -1,6 +1,7 @@
 """What a dataset is like: size, episodes, ranges, how much of the grid it covers, and the hyper-parameters its figures suggest."""
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
-from gridcount.counts.grid import StateCells, StateResolution
+from gridcount.counts.grid import DEFAULT_RESOLUTION, StateCells, StateResolution, fit_states
 from gridcount.data.paper import PAPER, PaperRow
 from gridcount.data.transitions import Transitions, chunks
 
@@ -40,6 +41,7 @@ class Dimension:
     mean: float
     high: float
     deviation: float
+    bins: int  # partitions that counting cuts it into; 0: it does not count
 
 
 @dataclass(frozen=True)
@@ -48,16 +50,13 @@ class Coverage:
 
     bins: int  # partitions per action dimension
     state_bins: int  # partitions per state dimension
-    state_resolution: StateResolution  # "published": only the leading state dimensions are told apart
+    state_resolution: StateResolution  # how it was settled which state dimensions count, and with how many partitions
+    state_columns: tuple[int, ...]  # the state dimensions that count
+    grid: str  # the same in words, with the columns' names
     state_cells: int  # different cells its observations lie in
     pairs: int  # different (state cell, action cell) pairs
     top_share: float  # share of visits that the most visited 1 % of state cells take
     seen_once: float  # share of state cells visited a single time
-
-    def grid_in_words(self) -> str:
-        """Which grid it is."""
-        merged = ", the leading ones only, as in the published results" if self.state_resolution == "published" else ""
-        return f"{self.bins} bins per action dimension, {self.state_bins} per state dimension{merged}"
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,10 @@ class Description:
 
 
 def describe(
-    data: Transitions, bins: int | None = None, state_bins: int | None = None, state_resolution: StateResolution = "exact"
+    data: Transitions,
+    bins: int | None = None,
+    state_bins: int | None = None,
+    state_resolution: StateResolution = DEFAULT_RESOLUTION,
 ) -> Description:
     """Describe a dataset; its coverage on a grid of `bins` partitions per dimension (default: the suggested number), or `state_bins`."""
     suggested, bins_rule = auto_bins(data.action_dim)
@@ -103,6 +105,7 @@ def describe(
     pessimism, pessimism_rule = auto_pessimism(reward_low, reward_high, reward_mean)
     floor, floor_rule = auto_q_floor(reward_low, DISCOUNT)
     paper = PAPER.get(data.name)
+    grid = coverage(data, suggested if bins is None else bins, state_bins, state_resolution)
     return Description(
         name=data.name,
         transitions=len(data),
@@ -114,9 +117,9 @@ def describe(
         reward_mean=reward_mean,
         reward_high=reward_high,
         reward_middle=(reward_low + reward_high) / 2,
-        observation=_dimensions(data.observation_names, data.observation),
-        action=_dimensions(data.action_names, data.action),
-        coverage=coverage(data, suggested if bins is None else bins, state_bins, state_resolution),
+        observation=_dimensions(data.observation_names, data.observation, lambda d: grid.state_bins if d in grid.state_columns else 0),
+        action=_dimensions(data.action_names, data.action, lambda _: grid.bins),
+        coverage=grid,
         suggestions={
             "bins": Suggestion(suggested, bins_rule),
             "pessimism": Suggestion(pessimism, pessimism_rule),
@@ -126,20 +129,21 @@ def describe(
     )
 
 
-def coverage(data: Transitions, bins: int, state_bins: int | None = None, state_resolution: StateResolution = "exact") -> Coverage:
+def coverage(
+    data: Transitions, bins: int, state_bins: int | None = None, state_resolution: StateResolution = DEFAULT_RESOLUTION
+) -> Coverage:
     """How many cells the log visits, and how evenly; cells are those of GPC-SAC's grid over the same data."""
-    state_bins = bins if state_bins is None else state_bins
-    if min(bins, state_bins) < 1:
-        raise ValueError(f"a grid needs at least 1 bin per dimension, not {min(bins, state_bins)}")
-    cells, (state, _) = StateCells.fit(data.observation, data.next_observation, bins=state_bins, resolution=state_resolution)
+    cells, (state, _) = fit_states(data.observation, data.next_observation, bins, state_bins, state_resolution)
     actions, (action,) = StateCells.fit(data.action, bins=bins)  # the same rule of cells, ranked: no table of (bins + 1)^dims
     visits = np.bincount(state, minlength=cells.n_cells)
     visits = np.sort(visits[visits > 0])[::-1]  # cells only next observations reach are no visits
     pair = state.astype(np.int64) * actions.n_cells + action
     return Coverage(
         bins=bins,
-        state_bins=state_bins,
+        state_bins=cells.bins,
         state_resolution=state_resolution,
+        state_columns=tuple(int(d) for d in cells.kept),
+        grid=f"actions: {bins} bins per dimension; states: {cells.in_words(data.observation_names)}",
         state_cells=len(visits),
         pairs=len(np.unique(pair)),
         top_share=float(visits[: math.ceil(len(visits) / 100)].sum() / len(data)),
@@ -154,7 +158,7 @@ def summarise(values: NDArray[np.float64]) -> Summary:
     return Summary(float(values.min()), float(values.mean()), float(np.median(values)), float(values.max()), histogram.tolist())
 
 
-def _dimensions(names: tuple[str, ...], column: NDArray[np.float32]) -> list[Dimension]:
+def _dimensions(names: tuple[str, ...], column: NDArray[np.float32], bins: Callable[[int], int]) -> list[Dimension]:
     dims = column.shape[1]
     low, high = column.min(axis=0), column.max(axis=0)
     mean = column.mean(axis=0, dtype=np.float64)
@@ -162,7 +166,7 @@ def _dimensions(names: tuple[str, ...], column: NDArray[np.float32]) -> list[Dim
     for rows in chunks(len(column), 4 * dims):
         square += np.square(column[rows] - mean).sum(axis=0)
     deviation = np.sqrt(square / len(column))
-    return [Dimension(names[d], float(low[d]), float(mean[d]), float(high[d]), float(deviation[d])) for d in range(dims)]
+    return [Dimension(names[d], float(low[d]), float(mean[d]), float(high[d]), float(deviation[d]), bins(d)) for d in range(dims)]
 
 
 def sparkline(histogram: list[int]) -> str:
@@ -186,14 +190,15 @@ def render(description: Description) -> RenderableType:
         ends = (f"{summary.low:,.4g} ", f" {summary.high:,.4g}")
         facts.add_row("", Text.assemble(ends[0], (sparkline(summary.histogram), "cyan"), ends[1]))
     c = d.coverage
-    facts.add_row("grid", c.grid_in_words())
+    facts.add_row("grid", Text(c.grid))
     facts.add_row("", f"{c.state_cells:,} state cells visited, {c.pairs:,} (state, action) cells")
     facts.add_row("", f"the top 1 % of cells take {c.top_share:.1%} of the visits; {c.seen_once:.1%} of the cells were seen once")
 
-    ranges = Table("dimension", "low", "mean", "high", "deviation")
+    ranges = Table("dimension", "low", "mean", "high", "deviation", "bins")
     for dimension in (*d.observation, *d.action):
         figures = (dimension.low, dimension.mean, dimension.high, dimension.deviation)
-        ranges.add_row(Text(dimension.name), *(f"{figure:.4g}" for figure in figures))
+        counted = str(dimension.bins) if dimension.bins else "not counted"
+        ranges.add_row(Text(dimension.name), *(f"{figure:.4g}" for figure in figures), counted)
 
     suggestions = Table("suggested", "value", "rule")
     for name, suggestion in d.suggestions.items():

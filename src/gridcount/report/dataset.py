@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from gridcount.counts.grid import StateCells
+from gridcount.counts.grid import fit_states
 from gridcount.data.catalogue import MAZE_NAMES, NAMES
 from gridcount.data.describe import Description, describe
 from gridcount.data.transitions import Transitions
@@ -83,7 +83,7 @@ def _coverage(figure_class: Any, data: Transitions, description: Description) ->
     from matplotlib.ticker import StrMethodFormatter
 
     grid = description.coverage
-    cells, (state, _) = StateCells.fit(data.observation, data.next_observation, bins=grid.state_bins, resolution=grid.state_resolution)
+    cells, (state, _) = fit_states(data.observation, data.next_observation, grid.bins, grid.state_bins, grid.state_resolution)
     visits = np.bincount(state, minlength=cells.n_cells)
     visits = np.sort(visits[visits > 0])[::-1]
     figure = figure_class(figsize=(9, 3.5), layout="constrained")
@@ -99,7 +99,7 @@ def _coverage(figure_class: Any, data: Transitions, description: Description) ->
     share.legend(frameon=False, loc="lower right")
     for axis in (rank, share):
         _plain(axis)
-    return f"visits to {len(visits):,} state cells, {grid.state_bins} bins per dimension", figure
+    return f"visits to {len(visits):,} state cells, {grid.state_bins} bins in each of {len(grid.state_columns)} dimensions", figure
 
 
 def _map(figure_class: Any, data: Transitions) -> tuple[str, Any]:

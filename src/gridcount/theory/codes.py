@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridcount.counts.grid import Grid, StateCells
+from gridcount.counts.grid import Grid, StateCells, rounded_code
 from gridcount.counts.tables import SparseTable, empty_table
 from gridcount.data.paper import PAPER
 
@@ -64,10 +64,7 @@ def appendix_code(cell: tuple[int, int], base: int) -> int:
 
 def float_code(digits: Int, bins: int) -> NDArray[np.float32]:
     """The published arithmetic: code = digit + (bins + 1) * code over the dimensions, rounded to 32-bit floats at every step."""
-    code = np.zeros(len(digits), np.float32)
-    for digit in digits.T.astype(np.float32):
-        code = digit + np.float32(bins + 1) * code
-    return code
+    return rounded_code(digits.T.astype(np.float32), len(digits), bins)
 
 
 def as_printed(cells: Int, space: Space) -> list[Any]:

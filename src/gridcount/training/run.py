@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from gridcount.algorithms import ALGORITHMS
-from gridcount.algorithms.contract import Prepared, Report
+from gridcount.algorithms.contract import Prepared, Report, with_new_names
 from gridcount.algorithms.ranges import refuse_out_of_range
 from gridcount.data.cache import alone
 from gridcount.data.catalogue import unknown
@@ -115,7 +115,8 @@ def read_plan(directory: Path) -> Plan:
         plan = Plan(**json.loads(path.read_text()))
     except (json.JSONDecodeError, TypeError) as error:
         raise ValueError(f"{path}: not a run's configuration ({error})") from error
-    return replace(plan, seeds=tuple(plan.seeds), action_low=tuple(plan.action_low), action_high=tuple(plan.action_high))
+    known = with_new_names(ALGORITHMS[plan.algorithm], plan.fields) if plan.algorithm in ALGORITHMS else plan.fields
+    return replace(plan, fields=known, seeds=tuple(plan.seeds), action_low=tuple(plan.action_low), action_high=tuple(plan.action_high))
 
 
 def train(
