@@ -43,7 +43,7 @@ def test_a_users_own_environment_is_trained_for_and_evaluated_by_plain_return(
     rows = read_rows(run)
     assert all("score" not in row and 0 <= row["return"] <= 600 and 0 <= row["success"] <= 1 for row in rows)
     for row in rows:
-        assert re.search(rf"update +{row['updates']}  seed 0  return +{row['return']:.1f}  success +\d+%  critic loss", out)
+        assert re.search(rf"update +{row['updates']}  seed 0  return +{row['return']:.1f}  success +\d+%  in log +\d+%  critic loss", out)
     assert "score" not in out
     assert (run / "curve.png").exists()
     assert main(["evaluate", str(run), "--episodes", "4"]) == 0
@@ -62,7 +62,7 @@ def test_hopper_is_named_by_its_dataset_or_its_id_and_scored_without_success(
     words = ["train", str(DATA / "hopper_medium-v2.hdf5"), *TINY, "--env", name, "--episodes", "2", "--no-plot", "--run", str(run)]
     assert main(words) == 0
     out = capsys.readouterr().out
-    assert re.search(r"seed 0  score +-?[\d.]+  critic loss", out)
+    assert re.search(r"seed 0  score +-?[\d.]+  in log +\d+%  critic loss", out)
     assert "success" not in out
     assert all({"score", "return"} <= row.keys() and "success" not in row for row in read_rows(run))
     assert main(["evaluate", str(run), "--episodes", "2"]) == 0
@@ -82,8 +82,9 @@ def test_a_log_without_an_environment_trains_and_says_how_to_judge(valve: str, t
     data = load(valve)
     starts = np.cumsum(data.episode_lengths) - data.episode_lengths
     best = max(
-        sum(0.99**t * float(reward) for t, reward in enumerate(data.reward[start : start + length]))
+        sum(0.99**t * float(reward) for t, reward in enumerate(data.reward[row : start + length]))
         for start, length in zip(starts, data.episode_lengths, strict=True)
+        for row in range(start, start + length)
     )
     assert f"{best:.4g} at best" in out
 

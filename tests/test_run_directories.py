@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 import pytest
 from conftest import MakeLog
 from jax import Array
@@ -284,12 +283,3 @@ def test_a_cache_that_cannot_be_written_is_noticed_before_a_million_rows_are_mad
 
 
 # --- how to judge without an environment ---
-
-
-def test_an_episode_that_was_cut_off_is_carried_on_at_the_mean_reward(make_log: MakeLog) -> None:
-    data = make_log(rows=100)  # two episodes of 50
-    data.reward[:] = 2.0
-    data.terminated[:] = False
-    data.terminated[49] = True
-    finished = 2 * (1 - 0.9**50) / 0.1
-    np.testing.assert_allclose(data.discounted_returns(0.9), [finished, 2 / 0.1], rtol=1e-6)  # what a perfect critic would say

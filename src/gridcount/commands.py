@@ -27,6 +27,7 @@ from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
 from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim, find_unfinished
+from gridcount.training.judging import LogJudge
 from gridcount.training.progress import ConsoleDisplay
 
 EVALUATE_EVERY = 5000  # updates, where nobody says otherwise
@@ -107,15 +108,14 @@ def train(words: list[str]) -> int:
             ConsoleDisplay(console),
             keep=options.keep,
             save_every=options.checkpoint_seconds,
-            in_units=data.in_units,
+            data=data,
         )
     except runs.Interrupted as stopped:
         again = shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
         console.print(f"{stopped}\nGo on with: gridcount train {again}", soft_wrap=True)
         return 130
     if environment is None:
-        discount = getattr(prepared.algorithm, "discount", None)
-        console.print(how_to_judge(rows, data, discount, directory), soft_wrap=True)
+        console.print(how_to_judge(rows, LogJudge.fit(data, prepared), directory), soft_wrap=True)
     else:
         console.print(headline_table(rows))
     if options.plot:

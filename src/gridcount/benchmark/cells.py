@@ -120,7 +120,7 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
         while plan.seeds:
             try:
                 with Status(place, cell, directory) as status:
-                    runs.train(plan, prepared, place, status, keep=1, in_units=data.in_units)
+                    runs.train(plan, prepared, place, status, keep=1, data=data)
             except runs.Diverged as error:  # which is a result: kept as far as it came, and the other seeds go on without it
                 found += diverged_rows(cell, place, error)
                 plan = replace(plan, seeds=tuple(seed for seed in plan.seeds if seed != error.seed))
@@ -244,6 +244,10 @@ class Status:
                 told = {"updates": row["updates"], "seconds": round(self._seconds, 3), "gigabytes": peak_gigabytes()}
                 file.write(json.dumps(told) + "\n")
         self._last = time.monotonic()
+
+    def warn(self, text: str) -> None:
+        """Something a person should know: a worker's output is the cell's log."""
+        print(text, flush=True)
 
     def _timed(self, updates: int) -> bool:
         lines = (self._directory / TIMES).read_text().splitlines()

@@ -20,7 +20,10 @@ except ImportError as error:
 RUN = ("suite", "key", "seed")  # whose rows belong together
 WORDS = ("suite", "key", "algorithm", "dataset", "config", "fingerprint")  # what every row has
 WHOLE = ("seed", "updates", "planned_updates")
-FREE = {"seconds", "gigabytes", "seeds_together", "cores_used"}  # may differ between two records of the same run
+FREE = {  # may differ between two records of the same run, or be missing from the older one
+    *("seconds", "gigabytes", "seeds_together", "cores_used"),
+    *("in_log", "in_log_expected", "action_distance", "action_distance_expected"),
+}
 SUFFIX = ".parquet"
 
 

@@ -101,7 +101,7 @@ class StateCells(NamedTuple):
         ranks = [np.zeros(len(column), np.int32) for column in columns]
         for group in cells._groups():
             # twice over the rows, some at a time: beside the ranks only the distinct codes are ever held
-            codes.append(_distinct(code for _, code in cells._coded(columns, ranks, group)))
+            codes.append(distinct_codes(code for _, code in cells._coded(columns, ranks, group)))
             for part, code in cells._coded(columns, ranks, group):
                 own, inverse = np.unique(code, return_inverse=True)  # sorted codes are looked up without jumping about
                 part[:] = np.searchsorted(codes[-1], own)[inverse]
@@ -150,8 +150,10 @@ class StateCells(NamedTuple):
 
     def _scaled(self, x: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
         guard = np.float32(0 if self.resolution == "rounded" else WIDTH_GUARD)  # the published code has none for states
-        width = self.high[dimension] - self.low[dimension] + guard
-        return np.asarray(np.floor(self.bins * (x[:, dimension] - self.low[dimension]) / width + np.float32(0.5)), np.float32)
+        with np.errstate(over="ignore", invalid="ignore"):  # values near the largest number lie in the last cell
+            width = self.high[dimension] - self.low[dimension] + guard
+            scaled = np.floor(self.bins * (x[:, dimension] - self.low[dimension]) / width + np.float32(0.5))
+        return np.asarray(scaled if np.isfinite(width) else np.nan_to_num(scaled), np.float32)
 
     def _digit(self, x: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
         return np.clip(self._scaled(x, dimension), 0, self.bins)
@@ -227,7 +229,7 @@ def _listed(names: Sequence[str], most: int = 40) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "") or "no column"
 
 
-def _distinct(codes: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
+def distinct_codes(codes: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     """Sorted distinct codes of all chunks; they are merged whenever the new ones may have doubled the old."""
     distinct, fresh, waiting = np.empty(0, np.uint64), list[NDArray[np.uint64]](), 0
     for code in codes:

@@ -103,18 +103,6 @@ class Transitions:
         starts = np.cumsum(self.episode_lengths) - self.episode_lengths
         return np.add.reduceat(self.reward, starts, dtype=np.float64)
 
-    def discounted_returns(self, discount: float) -> NDArray[np.float64]:
-        """Per episode, the sum of discount^t * reward_t from its first step: what a critic's value of that step should be near.
-
-        A critic looks beyond the end of an episode that was cut off; such an episode is carried on for ever at the log's mean reward.
-        """
-        lengths = self.episode_lengths
-        ends = np.cumsum(lengths)
-        age = np.arange(len(self)) - np.repeat(ends - lengths, lengths)
-        returns = np.add.reduceat(self.reward * discount**age, ends - lengths, dtype=np.float64)
-        beyond = discount**lengths * self.reward.mean(dtype=np.float64) / (1 - discount)
-        return np.where(self.terminated[ends - 1], returns, returns + beyond)
-
     def rows(self) -> Batch:
         """All rows as one host-side Batch: put on the device once, or left on disk where the columns are memory-mapped."""
         columns = (self.observation, self.action, self.reward, self.next_observation, self.terminated.astype(np.float32))

@@ -1,22 +1,26 @@
 """What the terminal says of a policy: its scores seed by seed, or how to judge it where nothing scored it."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
 from rich.table import Table
 
-from gridcount.data.transitions import Transitions
 from gridcount.report.scores import LAST
+from gridcount.training.judging import LogJudge, Worth, caution
 from gridcount.training.logs import Row
 
 SHOWN = ("score", "return", "success")
+SHARES = {"success": "success", "in_log": "in log", "action_distance": "distance"}  # shown in per cent
+FAR_BELOW = 0.5  # of what the log's own actions reach: a policy with fewer of its actions in the log leaves it often
 
 
 def headline_table(rows: Sequence[Row]) -> Table:
     """The mean of the last evaluations, per seed and over seeds."""
     rows = told_by_all(rows)
-    shown: list[str] = [name for name in ("score" if "score" in rows[-1] else "return", "success") if name in rows[-1]]
+    figures = ("score" if "score" in rows[-1] else "return", "success", "in_log", "action_distance")
+    shown: list[str] = [name for name in figures if all(row.get(name) is not None for row in rows)]
     last = {seed: [row for row in rows if row["seed"] == seed][-LAST:] for seed in sorted({row["seed"] for row in rows})}
     means = {seed: {name: float(np.mean([row[name] for row in each])) for name in shown} for seed, each in last.items()}
     count = max(map(len, last.values()))
@@ -38,27 +42,59 @@ def told_by_all(rows: Sequence[Mapping[str, float]]) -> list[Row]:
 
 def filled(table: Table, seeds: Mapping[int, Mapping[str, float]], shown: Sequence[str]) -> Table:
     """A line per seed, and the mean and spread over seeds of the first figure shown."""
-    for heading in ("seed", *shown):
-        table.add_column(heading, justify="right")
+    for name in ("seed", *shown):
+        table.add_column(SHARES.get(name, name), justify="right")
     for seed, figures in seeds.items():
-        table.add_row(str(seed), *(f"{figures[name]:.0%}" if name == "success" else f"{figures[name]:.1f}" for name in shown))
+        table.add_row(str(seed), *(f"{figures[name]:.0%}" if name in SHARES else f"{figures[name]:.1f}" for name in shown))
     first = [figures[shown[0]] for figures in seeds.values()]
     table.add_section()
     table.add_row("mean ± std", f"{np.mean(first):.1f} ± {np.std(first):.1f}")
     return table
 
 
-def how_to_judge(rows: Sequence[Row], data: Transitions, discount: float | None, directory: Path) -> str:
+def how_to_judge(rows: Sequence[Row], judge: LogJudge, directory: Path) -> str:
     """What a log alone can say of a policy that no environment scored."""
-    text = "Not scored. How to judge the policy without an environment: "
-    if discount is not None:
-        returns = data.discounted_returns(discount)
-        text += f"It values the log's decisions at {rows[-1]['q_data']:.4g} (Q). " if rows and "q_data" in rows[-1] else ""
-        text += (
-            f"The log's episodes are worth, discounted from their first step, {returns.mean():.4g} on average and {returns.max():.4g} at"
-            " best (those that were cut off are carried on at the log's mean reward): values far above that are wishful. "
+    last = {row["seed"]: row for row in rows}.values()  # each seed's newest
+    parts = ["Not scored. How to judge the policy without an environment:", _in_log(list(last), judge)]
+    q = [row["q_data"] for row in last if row.get("q_data") is not None]
+    if q and judge.worth is not None:
+        parts.append(_values(float(np.mean(q)), judge, judge.worth))
+    if any("first_visits" in row for row in last):
+        parts.append(
+            f"uncertainty and first_visits in {directory / 'metrics.jsonl'} are read from the table that the algorithm counts in. Unless"
+            " --prior is dataset-only, it counts the policy's own actions too: low values do not mean that the log has them."
         )
-    return text + (
-        f"In {directory / 'metrics.jsonl'}, uncertainty and first_visits (of algorithms that count) say how far the policy strays from the "
-        "log. Neither proves that it acts well: only a trial does, or a simulator (gridcount evaluate RUN --env, with a Gymnasium id)."
+    parts.append(
+        "None of this proves that the policy acts well: only a trial does, or a simulator"
+        " (gridcount evaluate RUN --env, with a Gymnasium id)."
     )
+    return "\n".join(parts)
+
+
+def _in_log(rows: Sequence[Row], judge: LogJudge) -> str:
+    """How far the policy strays from the log, and what brings it nearer."""
+    if not all(row.get("in_log") is not None for row in rows):
+        return "No evaluation compared it with the log."
+    share, distance = (float(np.mean([row[name] for row in rows])) for name in ("in_log", "action_distance"))
+    itself = judge.support.itself
+    text = (
+        f"At {len(judge.support.rows):,} states of the log, {share:.0%} of its actions lie in a cell that the log has there;"
+        f" the nearest logged action is {distance:.1%} of the actions' range away."
+        f" Of the log's own actions, each compared with the others, {itself.in_log:.0%} do"
+    )
+    text += "." if math.isnan(itself.action_distance) else f", and the nearest is {itself.action_distance:.1%} away."
+    if share < FAR_BELOW * itself.in_log:
+        return f"{text} The policy often does what the log never tried: try {caution(judge.algorithm, more=True)}, or more data."
+    return text
+
+
+def _values(q: float, judge: LogJudge, worth: Worth) -> str:
+    """What the critics say beside what the log's rewards allow."""
+    text = (
+        f"It values the log's decisions at {q:.4g} on average (Q)."
+        f" They were worth {worth.mean:.4g} on average and {worth.best:.4g} at best, as discounted sums of rewards to the end of the"
+        " episode (those that were cut off are carried on at the log's mean reward)."
+    )
+    if problem := worth.problem(q, ended=True):
+        return f"{text} The values are {problem}: {judge.way_out(problem)}."
+    return f"{text} Values far above the best are probably overestimates."

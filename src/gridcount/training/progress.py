@@ -25,6 +25,9 @@ class Display(Protocol):
     def evaluated(self, row: dict[str, Any]) -> None:
         """A seed was evaluated."""
 
+    def warn(self, text: str) -> None:
+        """Something about the run that a person should know now."""
+
 
 class ConsoleDisplay:
     """A live bar where there is a terminal, plain lines where there is none."""
@@ -41,6 +44,7 @@ class ConsoleDisplay:
             disable=not console.is_terminal,
         )
         self._scores: dict[int, float] = {}
+        self._in_log: dict[int, float] = {}  # share of each seed's actions that the log has
         self._headline = "score"  # or "return", where no reference normalises it
         self._metrics: dict[str, float] = {}
         self._total = self._start = 0
@@ -77,6 +81,9 @@ class ConsoleDisplay:
         left = (self._total - row["updates"]) / max(self._rate(row["updates"]), 1e-9)
         score = f"{self._headline} {headline:7.1f}  " if headline is not None else ""
         score += f"success {row['success']:4.0%}  " if "success" in row else ""
+        if (in_log := row.get("in_log")) is not None:
+            self._in_log[row["seed"]] = in_log
+            score += f"in log {in_log:4.0%}  "
         self._console.print(
             f"update {row['updates']:>9,}  seed {row['seed']}  {score}{self._losses(row)}"
             f"{self._rate(row['updates']):.0f} updates/s  {duration(left)} left",
@@ -90,7 +97,12 @@ class ConsoleDisplay:
 
     def _describe(self) -> str:
         score = f"{self._headline} {sum(self._scores.values()) / len(self._scores):.1f}  " if self._scores else ""
+        score += f"in log {sum(self._in_log.values()) / len(self._in_log):.0%}  " if self._in_log else ""
         return score + self._losses(self._metrics).strip()
+
+    def warn(self, text: str) -> None:
+        """Something about the run that a person should know now."""
+        self._console.print(text, style="yellow", highlight=False, soft_wrap=True)
 
     @staticmethod
     def _losses(metrics: dict[str, Any]) -> str:

@@ -26,6 +26,7 @@ from gridcount.data.transitions import Batch, Transitions
 from gridcount.evaluation.environments import dimensions, refuse_misfit
 from gridcount.evaluation.rollouts import Act, InUnits, evaluate
 from gridcount.training import checkpoints
+from gridcount.training.judging import LogJudge, why_diverged
 from gridcount.training.logs import MetricLog, Row, read_rows
 from gridcount.training.loop import SeedMetrics, make_learners, seed_keys
 from gridcount.training.machine import describe_machine
@@ -127,18 +128,18 @@ def train(
     *,
     keep: int = 2,
     save_every: float = 60.0,
-    in_units: InUnits | None = None,
+    data: Transitions | None = None,
 ) -> list[Row]:
     """Carry out a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics.
 
-    `in_units` maps the policy's actions to the units of the log and the environment.
+    With the data that `prepared` was made of, policies are held against it at every evaluation, and their actions are in its units.
     """
     refuse_unfit(plan, prepared, keep)
     busy = f"{directory}: another process is training this run; wait until it ends, or stop it first"
     with alone(directory / "run", busy):
         if (directory / "config.json").exists():
             refuse_other_plan(directory, plan)
-        return _train(plan, prepared, directory, display, keep, save_every, in_units)
+        return _train(plan, prepared, directory, display, keep, save_every, data)
 
 
 def refuse_unfit(plan: Plan, prepared: Prepared, keep: int) -> None:
@@ -151,9 +152,11 @@ def refuse_unfit(plan: Plan, prepared: Prepared, keep: int) -> None:
 
 
 def _train(
-    plan: Plan, prepared: Prepared, directory: Path, display: Display, keep: int, save_every: float, in_units: InUnits | None
+    plan: Plan, prepared: Prepared, directory: Path, display: Display, keep: int, save_every: float, data: Transitions | None
 ) -> list[Row]:
     algorithm, rows = prepared.algorithm, prepared.rows
+    judge = None if data is None else LogJudge.fit(data, prepared)
+    in_units = None if data is None else data.in_units
     keys = [seed_keys(seed) for seed in plan.seeds]
     done = 0
     pending: list[BlockMetrics] = []  # of blocks since the last evaluation
@@ -185,15 +188,20 @@ def _train(
         display.begin(plan.updates, done)
         while size := plan.block_after(done):
             metrics = learners.advance(done, size, plan.block_after(done + size))
-            _refuse_divergence(metrics, limit, learners.states, plan.seeds, done, directory)
+            _refuse_divergence(metrics, limit, learners.states, plan.seeds, done, directory, prepared, data)
             done += size
             pending.append((size, {name: values.tolist() for name, values in metrics.items()}))
             display.advance(done, pending[-1][1])
             if plan.evaluates_after(done):
                 evaluations = _evaluate(plan, act, learners.states, done, in_units, rows.observation.shape[1])
+                if judge is not None:
+                    measured = [judge.measure(_policy(act, state)) for state in learners.states]
+                    evaluations = [each | more for each, more in zip(evaluations, measured, strict=True)]
                 for row in _rows(plan, done, pending, evaluations):
                     log.write(row)
                     display.evaluated(row)
+                    if judge is not None and (warning := judge.warning(row)):
+                        display.warn(warning)
                 log.flush()
                 pending = []
                 if done == plan.updates or time.monotonic() - last_save > save_every:
@@ -313,7 +321,16 @@ def _limit(algorithm: Any, rows: Batch) -> float:
     return EXPLODED * max(scale, LEAST_SCALE) ** 2
 
 
-def _refuse_divergence(metrics: SeedMetrics, limit: float, states: list[Any], seeds: tuple[int, ...], done: int, directory: Path) -> None:
+def _refuse_divergence(
+    metrics: SeedMetrics,
+    limit: float,
+    states: list[Any],
+    seeds: tuple[int, ...],
+    done: int,
+    directory: Path,
+    prepared: Prepared,
+    data: Transitions | None,
+) -> None:
     """Stop at the first bad metric, or at weights that went bad in the block's last update, which no metric has seen yet."""
     bad_metrics = (
         (seed, f"metric '{name}' became {value:.3g}")
@@ -330,7 +347,8 @@ def _refuse_divergence(metrics: SeedMetrics, limit: float, states: list[Any], se
     for seed, what in chain(bad_metrics, bad_weights):
         kept = checkpoints.numbered(directory / "checkpoints")
         last = f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. "
-        raise Diverged(seed, what, done, f"{last}Try a smaller --critic-rate, or --layer-norm.")
+        q = float(metrics["q_data"][seeds.index(seed)]) if "q_data" in metrics else None
+        raise Diverged(seed, what, done, f"{last}{why_diverged(prepared, data, q)}")
 
 
 class _Stop:

@@ -1,0 +1,191 @@
+"""What a log alone says of a policy: whether it has the policy's actions, and what its rewards allow values to be."""
+
+import math
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcount.algorithms import make_algorithm
+from gridcount.algorithms.contract import Prepared
+from gridcount.counts.auto import auto_bins
+from gridcount.counts.support import LogSupport
+from gridcount.data.transitions import Batch, Transitions, chunks
+from gridcount.evaluation.rollouts import Act
+from gridcount.training.logs import Row
+
+FAR = 0.05  # of the possible range, or of its larger end: how far beyond it values are worth a warning
+HUGE = 1e9  # no unit of measurement needs larger numbers, and their squares leave single precision in a few layers
+LARGE_RETURN = 1e6  # sums of rewards beyond which networks hardly learn values
+NEGLIGIBLE = 1e-4  # rewards that the discount makes smaller than this are not summed one by one
+CAUTION = {  # fields that keep a policy near the log and its values low -> whether more of them does
+    "pessimism": True,
+    "conservatism": True,
+    "ood_end": True,
+    "policy_penalty": True,
+    "critic_penalty": True,
+    "target_penalty": True,
+    "ambition": False,
+    "discrepancy_limit": False,
+    "expectile": False,
+    "n_critics": True,
+}
+
+
+class Worth(NamedTuple):
+    """What decisions can be worth, as sums of discounted rewards: by the log's smallest and largest reward, and as the log's went."""
+
+    low: float  # no sum of the log's rewards is smaller
+    high: float  # or larger
+    worst: float  # the smallest return from a sampled row to the end of its episode
+    mean: float
+    best: float
+
+    @classmethod
+    def fit(
+        cls,
+        reward: NDArray[Any],
+        terminated: NDArray[Any],
+        episode_end: NDArray[np.bool_],
+        rows: NDArray[np.int64],
+        discount: float,
+    ) -> "Worth":
+        """From all rewards, and the returns from some rows on; episodes that were cut off go on at the log's mean reward."""
+        smallest, largest, mean = float(reward.min()), float(reward.max()), float(reward.mean(dtype=np.float64))
+        horizon = 1 / max(1 - discount, 1e-6)
+        ends_early = bool(np.any(terminated))  # a single reward may then be all there is
+        low = min(smallest * horizon, smallest) if ends_early else smallest * horizon
+        high = max(largest * horizon, largest) if ends_early else largest * horizon
+        ends = np.append(np.flatnonzero(episode_end), len(reward) - 1)
+        reach = int(min(math.log(NEGLIGIBLE) / math.log(min(max(discount, 1e-9), 1 - 1e-6)), len(reward))) + 1
+        last = np.minimum(ends[np.searchsorted(ends, rows)], rows + reach)
+        powers = discount ** np.arange(reach + 1)
+        seen = zip(rows, last + 1, strict=True)
+        returns = np.array([np.dot(reward[row:end], powers[: end - row]) for row, end in seen])
+        beyond = discount ** (last + 1 - rows) * mean * horizon
+        returns = np.where(np.asarray(terminated[last]) > 0, returns, returns + beyond)
+        return cls(low, high, float(returns.min()), float(returns.mean()), float(returns.max()))
+
+    def problem(self, q: float, ended: bool = False) -> str | None:
+        """What is wrong with a mean value of the log's decisions; None where nothing is.
+
+        Values start near 0, so before training has ended they are only blamed for being on the far side of it.
+        """
+        slack = FAR * max(self.high - self.low, abs(self.high), abs(self.low), 1e-6)
+        low, worst, high = (self.low, self.worst, self.high) if ended else (min(self.low, 0), min(self.worst, 0), max(self.high, 0))
+        if q > high + slack:
+            return f"far above {self.high:.4g}, the most that the log's rewards can add up to"
+        if q < low - slack:
+            return f"far below {self.low:.4g}, the least that the log's rewards can add up to"
+        if q < worst - slack:
+            return f"far below {self.worst:.4g}, the least that any decision of the log was worth ({self.mean:.4g} on average)"
+        return None
+
+
+class LogJudge:
+    """Both, for one log and one algorithm."""
+
+    def __init__(self, support: LogSupport, worth: Worth | None, algorithm: Any):
+        self.support, self.worth, self.algorithm = support, worth, algorithm
+        self._warned: set[str] = set()
+
+    @classmethod
+    def fit(cls, data: Transitions, prepared: Prepared) -> "LogJudge":
+        """Look once through the log; the grid is that of GPC-SAC's fast preset whatever is trained, so that figures compare."""
+        grid = make_algorithm("gpc-sac", data.name, "fast")
+        bins = auto_bins(data.action_dim)[0] if grid.bins == "auto" else int(grid.bins)
+        support = LogSupport.fit(
+            data,
+            bins=bins,
+            state_bins=grid.state_bins,
+            state_resolution=grid.state_resolution,
+        )
+        discount = getattr(prepared.algorithm, "discount", None)
+        rewards = getattr(prepared.algorithm, "reward_scale", 1.0) * np.asarray(prepared.rows.reward)
+        worth = None
+        if discount is not None and len(rewards) == len(data):  # rewards as the algorithm scaled them, for so are its values
+            worth = Worth.fit(rewards, np.asarray(prepared.rows.terminated), data.episode_end, support.rows, discount)
+        return cls(support, worth, prepared.algorithm)
+
+    def measure(self, act: Act) -> Row:
+        """A policy's figures for the metrics, and those of the log's own actions beside."""
+        found = self.support.measure(act(self.support.observation))
+        itself = {f"{name}_expected": value for name, value in self.support.itself._asdict().items()}
+        return {name: value for name, value in (found._asdict() | itself).items() if math.isfinite(value)}
+
+    def warning(self, row: Row) -> str | None:
+        """What to tell of a row's values while the run trains; each problem once."""
+        problem = None if self.worth is None or "q_data" not in row else self.worth.problem(row["q_data"])
+        if problem is None or (kind := problem.split()[1]) in self._warned:
+            return None
+        self._warned.add(kind)
+        q = f"{row['q_data']:.4g}"
+        return f"warning: seed {row['seed']} values the log's decisions at {q} on average (Q), {problem}: {self.way_out(problem)}"
+
+    def way_out(self, problem: str) -> str:
+        """Which flags to change about a problem of values."""
+        low = "below" in problem
+        floor = ""
+        if low and self.worth is not None and getattr(self.algorithm, "q_floor", math.inf) < self.worth.worst:
+            floor = f", or --q-floor {self.worth.worst:.4g}"
+        return f"try {caution(self.algorithm, more=not low)}{floor}"
+
+
+def caution(algorithm: Any, more: bool) -> str:
+    """Which flag makes an algorithm more or less cautious, in words."""
+    own = {field.name for field in fields(algorithm)}
+    for name, grows in CAUTION.items():
+        if name in own:
+            return f"a {'larger' if grows == more else 'smaller'} --{name.replace('_', '-')} (it is {getattr(algorithm, name):g})"
+    return "an algorithm that keeps near the log, such as gpc-sac, cql or bc" if more else "more updates"
+
+
+def why_diverged(prepared: Prepared, data: Transitions | None, q: float | None) -> str:
+    """The likeliest cause of values that exploded, and what to do about it."""
+    if huge := _huge_value(prepared.rows, data):
+        return huge
+    algorithm = prepared.algorithm
+    discount, scale = getattr(algorithm, "discount", None), getattr(algorithm, "reward_scale", 1.0)
+    largest = float(np.abs(prepared.rows.reward).max()) * float(scale)
+    if discount is not None and largest / max(1 - discount, 1e-6) > LARGE_RETURN:
+        total, by = largest / max(1 - discount, 1e-6), 10 ** math.ceil(math.log10(largest))
+        way = f"--reward-scale {scale / by:g}" if _has(algorithm, "reward_scale") else f"divide the rewards by {by:g}"
+        return f"Rewards of up to {largest:.4g} add up to {total:.4g} with a discount of {discount:g}, which networks learn badly: {way}."
+    flags = [f"a smaller --{name.replace('_', '-')}" for name in ("critic_rate", "policy_rate") if _has(algorithm, name)][:1]
+    if _has(algorithm, "layer_norm") and not algorithm.layer_norm:
+        flags.append("--layer-norm")
+    if q is not None and math.isfinite(q) and discount is not None:
+        flags.append(caution(algorithm, more=q > 0))
+    return f"Try {', or '.join(flags)}." if flags else "Try other hyper-parameters."
+
+
+def _huge_value(rows: Batch, data: Transitions | None) -> str | None:
+    """A value of the data that no network learns from, by its column and row; None where there is none."""
+    names = (
+        {"observation": (), "reward": ("reward",), "next_observation": ()}
+        if data is None
+        else {
+            "observation": data.observation_names,
+            "reward": ("reward",),
+            "next_observation": tuple(f"next {name}" for name in data.observation_names),
+        }
+    )
+    for column, own in names.items():
+        values: Any = getattr(rows, column)
+        values = values.reshape(len(values), -1)
+        for part in chunks(len(values), 4 * values.shape[1]):
+            size = np.abs(np.asarray(values[part]))
+            if size.max() > HUGE:
+                row, d = (int(i) for i in np.unravel_index(int(size.argmax()), size.shape))
+                name = own[d] if own else f"{column}[{d}]"
+                value = float(values[part][row, d])
+                return (
+                    f"The data holds {value:.4g} in column '{name}' at transition {part.start + row:,}, too large to learn from: repair or"
+                    " remove that row, or bring the column to smaller units."
+                )
+    return None
+
+
+def _has(algorithm: Any, name: str) -> bool:
+    return hasattr(algorithm, name)
