@@ -31,7 +31,7 @@ def test_results_of_several_machines_merge_and_contradictions_are_refused(kept: 
     with pytest.raises(ValueError, match=r"c\.parquet.*disagree about"):
         read_results(tmp_path)
     (tmp_path / "d.parquet").write_bytes(b"not parquet")
-    with pytest.raises(ValueError, match=r"d\.parquet: not a Parquet file"):
+    with pytest.raises(ValueError, match=r"d\.parquet: not a readable Parquet file"):
         read_results(tmp_path / "d.parquet")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import with_new_names
+from gridcount.data.arrow_files import open_arrow
 from gridcount.training.logs import Row
 
 try:
@@ -25,6 +26,7 @@ FREE = {  # may differ between two records of the same run, or be missing from t
     *("in_log", "in_log_expected", "action_distance", "action_distance_expected"),
 }
 SUFFIX = ".parquet"
+BATCH = 10_000  # rows read together
 
 
 def write_rows(path: Path, rows: list[Row]) -> Path:
@@ -99,16 +101,16 @@ def _files(place: Path) -> list[Path]:
         return [place]
     if not place.is_dir():
         raise FileNotFoundError(f"{place}: there is no such file or folder")
-    if not (files := sorted(place.rglob(f"*{SUFFIX}"))):
+    if not (files := sorted(path for path in place.rglob(f"*{SUFFIX}") if path.is_file())):
         raise FileNotFoundError(f"{place}: no results in it ({SUFFIX} files); gridcount benchmark writes them")
     return files
 
 
 def _read(path: Path) -> list[Row]:
-    try:
-        rows: list[Row] = pq.read_table(path).to_pylist()
-    except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{path}: not a Parquet file, or damaged ({error})") from error
+    with open_arrow(path) as file:
+        if twice := [name for name in file.names if file.names.count(name) > 1]:
+            raise ValueError(f"{path}: not a file of results; two columns are called '{twice[0]}'")
+        rows: list[Row] = [row for table in file.batches(BATCH) for row in table.to_pylist()]
     if not rows:
         raise ValueError(f"{path}: no rows in it; delete it, or leave it out")
     for name in (*WORDS, *WHOLE):

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.data.cut import to_transitions
+from gridcount.data.hdf5 import find_in_file, open_hdf5, validate_size
 from gridcount.data.log import Log, Problems, actions, flags, join, matrix, refuse_no_matrix, refuse_no_vector, refuse_text, rewards
 from gridcount.data.transitions import Transitions, chunks
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
 OPTIONAL = ("timeouts", "next_observations")
 MATRICES = ("observations", "actions", "next_observations")  # the rest hold one value per row
-MOST_COMPRESSED = 2000  # times; what HDF5 files are compressed with cannot reach it
 
 
 def write_hdf5(path: str | Path, columns: Mapping[str, NDArray[Any]], attributes: Mapping[str, str | int | float]) -> None:
@@ -60,6 +60,7 @@ def hdf5_pieces(path: str | Path) -> Iterator[Log]:
                 terminated=flags(source, "terminals", read["terminals"], rows.start, problems),
                 truncated=flags(source, "timeouts", read.get("timeouts", np.zeros(len(read["rewards"]), bool)), rows.start, problems),
                 next_observation=matrix(source, "next_observations", read["next_observations"]) if "next_observations" in read else None,
+                stated_rows=len(columns["observations"]),
                 problems=tuple(problems.values()),
             )
 
@@ -75,8 +76,7 @@ def checked(source: str, key: str, dataset: h5py.Dataset, rows: int, whose: str 
         raise ValueError(f"{source}: '{key}' is a single value; expected one per row, so get the file again")
     if len(dataset) != rows:
         raise ValueError(f"{source}: '{key}' has {len(dataset)} rows, {whose} has {rows}; the file is inconsistent, get it again")
-    if dataset.nbytes > MOST_COMPRESSED * Path(dataset.file.filename).stat().st_size:
-        raise ValueError(f"{source}: '{key}' claims shape {dataset.shape}, more than the file can hold; it is damaged, get it again")
+    validate_size(source, key, dataset)
     refuse_text(source, key, dataset.dtype)
     return dataset
 
@@ -90,15 +90,13 @@ def _columns(path: Path) -> Iterator[dict[str, h5py.Dataset]]:
         raise ValueError(
             f"{path}: not an HDF5 file ({path.stat().st_size:,} bytes); D4RL's files are HDF5, so check the path or download it again"
         )
-    try:
-        with h5py.File(path, "r") as file:
-            present = [key for key in REQUIRED + OPTIONAL if isinstance(file.get(key), h5py.Dataset)]
-            missing = [key for key in REQUIRED if key not in present]
-            if missing:
-                raise ValueError(
-                    f"{path}: key '{missing[0]}' is missing; it has {sorted(map(str, file))}. D4RL's layout needs {', '.join(REQUIRED)}"
-                )
-            rows = len(file["observations"]) if file["observations"].shape else 0
-            yield {key: checked(str(path), key, file[key], rows) for key in present}
-    except (OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:
-        raise ValueError(f"{path}: truncated or damaged HDF5 ({error}); get the file again") from error
+    with open_hdf5(path) as file:
+        found = {key: find_in_file(file, key) for key in REQUIRED + OPTIONAL}
+        columns = {key: dataset for key, dataset in found.items() if isinstance(dataset, h5py.Dataset)}
+        missing = [key for key in REQUIRED if key not in columns]
+        if missing:
+            raise ValueError(
+                f"{path}: key '{missing[0]}' is missing; it has {sorted(map(str, file))}. D4RL's layout needs {', '.join(REQUIRED)}"
+            )
+        rows = len(columns["observations"]) if columns["observations"].shape else 0
+        yield {key: checked(str(path), key, column, rows) for key, column in columns.items()}

@@ -14,7 +14,7 @@ from gridcount.data.columns import Columns
 from gridcount.data.cut import Bounds, Cut, cut, to_transitions
 from gridcount.data.d4rl import hdf5_pieces
 from gridcount.data.download import fetch, published
-from gridcount.data.log import Collected, Log, join, log_of, spooled
+from gridcount.data.log import Collected, Log, TooLarge, join, log_of, spooled
 from gridcount.data.memory import memory_limit
 from gridcount.data.minari import PREFIX, find_minari, is_minari, minari_environment, minari_folder, minari_pieces
 from gridcount.data.tables import SUFFIXES, table_pieces
@@ -54,15 +54,23 @@ def load(
     path = _locate(str(name), source, console, progress)
     large = memory_map is None and _is_large(_on_disk(path))
     if not memory_map and not (large and str(name) in NAMES):
+        advice = (
+            f"more than half of this machine's memory; import it first, which leaves it on disk:"
+            f" gridcount data import {name} --name NAME (with the same flags for columns), then use NAME"
+        )
         if large:
-            raise ValueError(
-                f"{name}: takes {_bytes(_on_disk(path)) / 2**30:.1f} GiB, more than half of this machine's memory; import it first, which"
-                f" leaves it on disk: gridcount data import {name} --name NAME (with the same flags for columns), then use NAME"
-            )
-        log = join(path, _pieces(path, columns))
-        if judge is not None:
-            judge(log)
-        return to_transitions(log, _title(str(name), path), scale_actions, action_bounds)
+            raise ValueError(f"{name}: takes {_bytes(_on_disk(path)) / 2**30:.1f} GiB, {advice}")
+        try:
+            log = join(path, _pieces(path, columns), _share(memory_map))
+        except TooLarge as error:
+            if memory_map is not None:
+                raise
+            if str(name) not in NAMES:
+                raise TooLarge(f"{error}\nIt takes {advice}") from error
+        else:
+            if judge is not None:
+                judge(log)
+            return to_transitions(log, _title(str(name), path), scale_actions, action_bounds)
     if str(name) not in NAMES:
         raise ValueError(f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import {name} --name NAME")
     _refuse_bounds(str(name), action_bounds)
@@ -92,7 +100,12 @@ def open_log(
     path = _locate(str(name), source, console)
     if _is_large(_on_disk(path)) if on_disk is None else on_disk:
         return spooled(path, _pieces(path, columns), cache_directory() / "spool")
-    return nullcontext(join(path, _pieces(path, columns)))
+    try:
+        return nullcontext(join(path, _pieces(path, columns), _share(on_disk)))
+    except TooLarge:
+        if on_disk is not None:
+            raise
+        return spooled(path, _pieces(path, columns), cache_directory() / "spool")
 
 
 def import_log(
@@ -223,6 +236,11 @@ def _on_disk(path: str) -> Path:
 def _is_large(path: Path) -> bool:
     """Whether a file or folder would fill more than half of the machine's memory."""
     return _bytes(path) > memory_limit() / 2
+
+
+def _share(chosen: bool | None) -> float:
+    """Bytes that a log in memory may take: half of it where the place is left to us, all of it where memory was chosen."""
+    return memory_limit() / 2 if chosen is None else memory_limit()
 
 
 def _bytes(path: Path) -> int:

@@ -108,8 +108,11 @@ def read_local(folder: Path, name: str | None = None, memory_map: bool = False) 
     for column in COLUMNS:
         path = folder / f"{column}.npy"
         try:
-            array = np.load(path, mmap_mode="r" if memory_map else None, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
+            if not path.is_file():  # a pipe would be waited for
+                raise FileNotFoundError("there is no such file")
+            mapped = np.lib.format.open_memmap(path, mode="r")  # which refuses a shape that the file does not hold
+            array = mapped if memory_map else np.array(mapped)
+        except (OSError, ValueError, EOFError, TypeError, OverflowError) as error:
             raise ValueError(f"{path}: missing or damaged ({error}); import the dataset again") from error
         recorded = meta["columns"].get(column, {})
         if [str(array.dtype), list(array.shape)] != [recorded.get("dtype"), recorded.get("shape")]:

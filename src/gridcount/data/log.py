@@ -3,8 +3,9 @@
 Readers give a log in pieces, each a Log of some rows; `join` puts the pieces together in memory, `spooled` on disk.
 """
 
+import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcount.data.memory import memory_limit
 from gridcount.data.transitions import Bool, Float, Float32, Transitions, name_dimensions
 
 NUMBERS = ("observation", "action", "reward", "next_observation")  # columns that may be left on disk
@@ -28,6 +30,21 @@ class BadValue(ValueError):
 
 
 Problems = dict[str, BadValue]  # column -> its first bad value; readers note it and go on, so that a check sees the rest too
+
+
+Arrays = Mapping[str, NDArray[Any]]
+
+
+class OpenTable(NamedTuple):
+    """A file of named columns while it is open."""
+
+    names: list[str]
+    # of these columns, those in the tuple may be text: the rows that the file states (0: it does not), and pieces of them
+    read: Callable[[list[str], tuple[str, ...], Problems], tuple[int, Iterator[Arrays]]]
+
+
+class TooLarge(ValueError):
+    """A log that does not fit where it should go."""
 
 
 class Collected(NamedTuple):
@@ -74,6 +91,7 @@ class Log:
     action_high: Float32 | None = None
     environment: Collected | None = None  # where the file says it was collected
     notes: tuple[str, ...] = ()  # what the reader decided and a person should know
+    stated_rows: int = 0  # of a piece: rows that the file says the whole log has; 0: it does not say
     problems: tuple[BadValue, ...] = ()  # values that could not be read, up to and including these rows; NaN stands in for them
 
     def __post_init__(self) -> None:
@@ -107,9 +125,9 @@ class Log:
         return end
 
 
-def join(source: str, pieces: Iterable[Log]) -> Log:
-    """One log of its pieces, in memory."""
-    return _gather(source, pieces, _InMemory)
+def join(source: str, pieces: Iterable[Log], limit: float | None = None) -> Log:
+    """One log of its pieces, in memory; TooLarge beyond `limit` bytes, by default all that this process may fill."""
+    return _gather(source, pieces, _InMemory, memory_limit() if limit is None else limit, "memory")
 
 
 @contextmanager
@@ -117,13 +135,22 @@ def spooled(source: str, pieces: Iterable[Log], folder: Path) -> Iterator[Log]:
     """One log of its pieces with its numbers in nameless files below a folder, which vanish with the process if not before."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as files:
-        yield _gather(source, pieces, lambda: _OnDisk(files.enter_context(tempfile.TemporaryFile(dir=folder))))
+        free = shutil.disk_usage(folder).free
+        yield _gather(source, pieces, lambda: _OnDisk(files.enter_context(tempfile.TemporaryFile(dir=folder))), free, f"disk ({folder})")
 
 
-def _gather(source: str, pieces: Iterable[Log], sink: Callable[[], "_InMemory | _OnDisk"]) -> Log:
+def _gather(source: str, pieces: Iterable[Log], sink: Callable[[], "_InMemory | _OnDisk"], limit: float, where: str) -> Log:
     sinks: dict[str, _InMemory | _OnDisk] = {}
-    last = None
+    last, taken = None, 0
     for last in pieces:
+        columns = (getattr(last, column) for column in (*NUMBERS, *FLAGS))
+        size = sum(column.nbytes for column in columns if column is not None)
+        taken = max(taken + size, size * last.stated_rows // len(last) if not sinks else 0)
+        if taken > limit:  # before anything more of it is unpacked: a small file can state, or unpack to, any size
+            raise TooLarge(
+                f"{source}: unpacks to {taken / 2**30:.1f} GiB or more, and there are {limit / 2**30:.1f} GiB of {where};"
+                " if that is not the size it should have, do not trust the file"
+            )
         for column in (*NUMBERS, *FLAGS):
             rows = getattr(last, column)
             if rows is not None:

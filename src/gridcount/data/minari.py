@@ -11,9 +11,11 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcount.data.arrow_files import open_arrow
 from gridcount.data.d4rl import checked, row_bytes
+from gridcount.data.hdf5 import find_in_file, open_hdf5
 from gridcount.data.log import Collected, Log, Problems, actions, flags, matrix, rewards
-from gridcount.data.transitions import chunks
+from gridcount.data.transitions import chunk_rows, chunks
 
 PREFIX = "minari:"
 LOOKS = {"render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config"}  # options that do not change a task
@@ -107,32 +109,30 @@ def minari_pieces(dataset: str | Path) -> Iterator[Log]:
 
 
 def _hdf5_steps(path: Path, key: str | None) -> Iterator[_Steps]:
-    try:
-        with h5py.File(path, "r") as file:
-            for name in sorted((name for name in map(str, file) if name.startswith("episode_")), key=_number):
-                group = file[name]
-                observations = group["observations"] if key is None else group["observations"][key]
-                columns = [observations, *(group[column] for column in COLUMNS[1:])]
-                for column, field in zip(columns, COLUMNS, strict=True):
-                    if not isinstance(column, h5py.Dataset):
-                        raise ValueError(f"{path}: '{name}/{field}' is a group, not one array; only flat arrays can be learnt from")
-                steps = len(columns[2])
-                if not steps:
-                    continue
-                counts = (steps + 1, steps, steps, steps, steps)
-                for field, column, count in zip(COLUMNS, columns, counts, strict=True):
-                    checked(str(path), f"{name}/{field}", column, count, "its episode")
-                for rows in chunks(steps, row_bytes(columns)):
-                    after = slice(rows.start, rows.stop + 1)
-                    read = [np.asarray(column[after if column is observations else rows]) for column in columns]
-                    yield _Steps(rows.stop == steps, *read)
-    except (OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:
-        raise ValueError(f"{path}: truncated or damaged Minari file ({error}); get the dataset again") from error
+    with open_hdf5(path, "Minari file", "dataset") as file:
+        for name in sorted((name for name in map(str, file) if name.startswith("episode_")), key=_number):
+            fields = ["observations" if key is None else f"observations/{key}", *COLUMNS[1:]]
+            columns = [find_in_file(file, f"{name}/{field}") for field in fields]
+            for column, field in zip(columns, COLUMNS, strict=True):
+                if column is None:
+                    raise ValueError(f"{path}: truncated or damaged Minari file (no '{name}/{field}'); get the dataset again")
+                if not isinstance(column, h5py.Dataset):
+                    raise ValueError(f"{path}: '{name}/{field}' is a group, not one array; only flat arrays can be learnt from")
+            observations, steps = columns[0], len(columns[2]) if columns[2].shape else 0
+            if not steps:
+                continue
+            counts = (steps + 1, steps, steps, steps, steps)
+            for field, column, count in zip(COLUMNS, columns, counts, strict=True):
+                checked(str(path), f"{name}/{field}", column, count, "its episode")
+            for rows in chunks(steps, row_bytes(columns)):
+                after = slice(rows.start, rows.stop + 1)
+                read = [np.asarray(column[after if column is observations else rows]) for column in columns]
+                yield _Steps(rows.stop == steps, *read)
 
 
 def _arrow_steps(folder: Path, key: str | None) -> Iterator[_Steps]:
     try:
-        import pyarrow as arrow
+        import pyarrow  # noqa: F401
     except ImportError as error:
         raise ValueError(
             f"{folder}: Minari's Arrow layout needs pyarrow ({error}). Install it with: pip install 'gridcount[tables]'"
@@ -140,24 +140,32 @@ def _arrow_steps(folder: Path, key: str | None) -> Iterator[_Steps]:
     from gridcount.data.tables import from_arrow
 
     for path in sorted(folder.glob("*/*.arrow"), key=lambda path: (_number(path.parent.name), path.name)):
-        try:
-            with arrow.memory_map(str(path)) as file:
-                table = arrow.ipc.open_file(file).read_all()
-            table.validate(full=True)
-            observations = table.column("observations")
-            if key is not None:
-                observations = arrow.chunked_array([observations.combine_chunks().field(key)])
-            columns = [observations, *(table.column(field) for field in COLUMNS[1:])]
-            steps = len(table) - 1  # actions, rewards and flags are padded by one row to the length of the observations
-            for rows in chunks(steps, max(1, table.nbytes // max(len(table), 1))):
-                counts = [rows.stop - rows.start + (column is observations) for column in columns]
+        with open_arrow(path, "Minari") as file:
+            if lost := [field for field in COLUMNS if file.names.count(field) != 1]:
+                raise ValueError(f"{path}: truncated or damaged Minari file (no column '{lost[0]}'); get the dataset again")
+            left = file.rows - 1  # actions, rewards and flags are padded by one row to the length of the observations
+            for table in file.batches(chunk_rows(file.row_bytes), list(COLUMNS), overlap=1):
+                observations = table.column("observations")
+                if key is not None:
+                    observations = _entry(path, observations, key)
+                columns = [observations, *(table.column(field) for field in COLUMNS[1:])]
+                steps = len(table) - 1
+                left -= steps
                 read = [
-                    from_arrow(str(path), field, column.slice(rows.start, count))
-                    for field, column, count in zip(COLUMNS, columns, counts, strict=True)
+                    from_arrow(str(path), field, column.slice(0, steps + (column is observations)))
+                    for field, column in zip(COLUMNS, columns, strict=True)
                 ]
-                yield _Steps(rows.stop == steps, *read)
-        except (arrow.ArrowException, OSError, KeyError, MemoryError) as error:
-            raise ValueError(f"{path}: truncated or damaged Minari file ({error}); get the dataset again") from error
+                yield _Steps(left == 0, *read)
+
+
+def _entry(path: Path, observations: Any, key: str) -> Any:
+    """An entry of observations that are a Dict."""
+    import pyarrow as arrow
+
+    kind = observations.type
+    if not arrow.types.is_struct(kind) or kind.get_field_index(key) < 0:
+        raise ValueError(f"{path}: its observations have no entry '{key}', which the metadata name; get the dataset again")
+    return arrow.chunked_array([observations.combine_chunks().field(key)])
 
 
 def minari_environment(dataset: str | Path) -> Collected | None:
@@ -182,7 +190,7 @@ def _metadata(folder: Path) -> dict[str, Any]:
         if (folder / "metadata.json").is_file():
             metadata = json.loads((folder / "metadata.json").read_text())
         else:
-            with h5py.File(folder / "main_data.hdf5", "r") as file:  # before version 0.5 Minari kept it there
+            with open_hdf5(folder / "main_data.hdf5", "Minari file", "dataset") as file:  # before version 0.5 Minari kept it there
                 metadata = dict(file.attrs)
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder}: its metadata cannot be read ({error}); get the dataset again") from error

@@ -1,22 +1,20 @@
 """Tables that are not made for reinforcement learning: .npz, Parquet and CSV, read through a mapping of columns to roles."""
 
-import math
-import zipfile
-import zlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcount.data.arrow_files import open_arrow
 from gridcount.data.columns import Columns, assign
 from gridcount.data.csv_table import csv_names, csv_pieces
-from gridcount.data.log import BadValue, Log, Problems, actions, flags, matrix, refuse_no_matrix, refuse_text, rewards
-from gridcount.data.transitions import Bool, chunk_rows, chunks
-
-Arrays = Mapping[str, NDArray[Any]]
+from gridcount.data.log import Arrays, BadValue, Log, OpenTable, Problems, actions, flags, matrix, rewards
+from gridcount.data.npz import open_npz
+from gridcount.data.transitions import Bool, chunk_rows
 
 
 def table_pieces(path: str | Path, columns: Columns | None = None) -> Iterator[Log]:
@@ -24,22 +22,23 @@ def table_pieces(path: str | Path, columns: Columns | None = None) -> Iterator[L
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file; check the path")
-    names_of, read = _READERS[path.suffix.lower()]
-    roles = assign(str(path), names_of(path), columns or Columns())
-    text_is_fine = tuple(roles.get("episode", ()))  # an episode's id is only compared with its neighbour's
-    problems: Problems = {}
-    ids = _EpisodeIds(str(path), roles["episode"][0], problems) if "episode" in roles else None
-    start, held = 0, None
-    for arrays in read(path, [name for members in roles.values() for name in members], text_is_fine, problems):
-        ended, last = (False, None) if ids is None else ids.changes(arrays[ids.name])
+    with _OPEN[path.suffix.lower()](path) as table:
+        roles = assign(str(path), table.names, columns or Columns())
+        text_is_fine = tuple(roles.get("episode", ()))  # an episode's id is only compared with its neighbour's
+        problems: Problems = {}
+        ids = _EpisodeIds(str(path), roles["episode"][0], problems) if "episode" in roles else None
+        start, held = 0, None
+        stated, pieces = table.read([name for members in roles.values() for name in members], text_is_fine, problems)
+        for arrays in pieces:
+            ended, last = (False, None) if ids is None else ids.changes(arrays[ids.name])
+            if held is not None:
+                held.truncated[-1] |= ended  # only the next row's id tells whether a piece's last row ends an episode
+                yield held
+            held = replace(_to_log(str(path), roles, arrays, last, start, problems), stated_rows=stated)
+            start += len(held)
         if held is not None:
-            held.truncated[-1] |= ended  # only the next row's id tells whether a piece's last row ends an episode
+            held.truncated[-1] |= ids is not None
             yield held
-        held = _to_log(str(path), roles, arrays, last, start, problems)
-        start += len(held)
-    if held is not None:
-        held.truncated[-1] |= ids is not None
-        yield held
 
 
 def _to_log(source: str, roles: Mapping[str, list[str]], arrays: Arrays, last: Bool | None, start: int, problems: Problems) -> Log:
@@ -114,145 +113,38 @@ class _EpisodeIds:
         self.problems.setdefault(self.name, BadValue(message, self.name, row))
 
 
-def _npz_names(path: Path) -> list[str]:
-    with _open_npz(path) as archive:
-        return list(archive.files)
-
-
-def _npz_pieces(path: Path, names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> Iterator[Arrays]:
-    with _open_npz(path) as archive:
-        members: dict[str, _Member] = {}
-        for name in names:
-            with _npz_errors(path, name):
-                members[name] = _Member(archive.zip, name)
-            shape, dtype = members[name].shape, members[name].dtype
-            if not shape:
-                raise ValueError(f"{path}: '{name}' is a single value; expected one per row")
-            if len(shape) > 1:
-                refuse_no_matrix(str(path), name, shape)
-            if shape[0] != members[names[0]].shape[0]:
-                first = members[names[0]].shape[0]
-                raise ValueError(f"{path}: '{name}' has {shape[0]} rows, '{names[0]}' has {first}; they must agree")
-            if name not in text_is_fine:
-                try:
-                    refuse_text(str(path), name, dtype)
-                except BadValue as problem:
-                    problems.setdefault(name, problem)
-        row_bytes = sum(member.row_bytes for member in members.values())
-        for rows in chunks(members[names[0]].shape[0], row_bytes):
-            arrays = {}
-            for name, member in members.items():
-                with _npz_errors(path, name):
-                    values = member.read(rows.stop - rows.start)
-                arrays[name] = np.full(values.shape, np.nan, np.float32) if name in problems and name not in text_is_fine else values
-            yield arrays
-
-
-class _Member:
-    """An array of an .npz, read from front to back: by rows, or by rows of each column where the columns are stored one by one."""
-
-    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
-        member = f"{name}.npy" if f"{name}.npy" in archive.namelist() else name
-        file, (self.shape, by_columns, self.dtype) = self._header(archive.open(member))
-        if self.dtype.hasobject:
-            raise ValueError("Object arrays cannot be loaded when allow_pickle=False")
-        self.row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
-        self._streams = [file]
-        if by_columns and len(self.shape) == 2:
-            self._streams += [self._header(archive.open(member))[0] for _ in range(1, self.shape[1])]
-            for i, stream in enumerate(self._streams):
-                stream.seek(i * self.shape[0] * self.dtype.itemsize, 1)
-        self._step = self.dtype.itemsize if len(self._streams) > 1 else self.row_bytes
-
-    @staticmethod
-    def _header(file: Any) -> tuple[Any, tuple[tuple[int, ...], bool, np.dtype[Any]]]:
-        version = np.lib.format.read_magic(file)
-        return file, (np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0)(file)
-
-    def read(self, rows: int) -> NDArray[Any]:
-        """The next rows."""
-        parts = [np.frombuffer(self._bytes(stream, rows * self._step), self.dtype) for stream in self._streams]
-        return np.stack(parts, axis=1) if len(parts) > 1 else parts[0].reshape(rows, *self.shape[1:])
-
-    @staticmethod
-    def _bytes(stream: Any, count: int) -> bytes:
-        found: bytes = stream.read(count)
-        if len(found) < count:
-            raise ValueError(f"EOF: reading array data, expected {count} bytes got {len(found)}")
-        return found
-
-
 @contextmanager
-def _npz_errors(path: Path, name: str) -> Iterator[None]:
+def _open_parquet(path: Path) -> Iterator[OpenTable]:
     try:
-        yield
-    except ValueError as error:
-        raise ValueError(
-            f"{path}: '{name}' holds Python objects or is damaged ({error}); save plain numbers, for pickled data is never read"
-        ) from error
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, RuntimeError, NotImplementedError) as error:
-        raise ValueError(f"{path}: '{name}' is truncated or damaged ({error}); get the file again") from error
-
-
-@contextmanager
-def _open_npz(path: Path) -> Iterator[Any]:
-    with path.open("rb") as file:  # opened here, for NumPy leaves its own handle open where the archive is damaged
-        try:
-            archive = np.load(file, allow_pickle=False)
-        except (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError) as error:
-            raise ValueError(f"{path}: not a readable .npz archive ({error}); save it with numpy.savez") from error
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError(f"{path}: holds a single array, not an .npz archive; save it with numpy.savez")
-        yield archive
-
-
-@contextmanager
-def _parquet(path: Path) -> Iterator[Any]:
-    try:
-        import pyarrow as arrow
-        import pyarrow.parquet as parquet
+        import pyarrow.parquet  # noqa: F401  which the process that reads it needs
     except ImportError as error:
         raise ValueError(f"{path}: Parquet needs pyarrow ({error}). Install it with: pip install 'gridcount[tables]'") from error
-    try:
-        file = parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False)  # read page by page, not a row group at once
-    except (arrow.ArrowException, OSError) as error:
-        raise ValueError(f"{path}: not a readable Parquet file ({error}); write or get it again") from error
-    with file:
-        try:
-            yield file
-        except (arrow.ArrowException, OSError) as error:
-            raise ValueError(f"{path}: truncated or damaged Parquet ({error}); get the file again") from error
+    with open_arrow(path) as file:
+
+        def read(names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> tuple[int, Iterator[Arrays]]:
+            if twice := next((name for name in names if file.names.count(name) > 1), None):
+                raise ValueError(f"{path}: two columns are called '{twice}'; give each its own name")
+            tables = file.batches(chunk_rows(file.row_bytes), names)
+            return file.rows, _parquet_pieces(path, tables, names, text_is_fine, problems)
+
+        yield OpenTable(file.names, read)
 
 
-def _parquet_names(path: Path) -> list[str]:
-    with _parquet(path) as file:
-        return list(file.schema_arrow.names)
-
-
-def _parquet_pieces(path: Path, names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> Iterator[Arrays]:
-    with _parquet(path) as file:
-        import pyarrow as arrow
-
-        shapes: dict[str, tuple[int, ...]] = {}
-        for batch in file.iter_batches(chunk_rows(_parquet_row_bytes(file.metadata)), columns=names, use_threads=False):
-            table, arrays = arrow.table(batch), {}
-            for name in names:
-                try:
-                    arrays[name] = from_arrow(str(path), name, table.column(name), name in text_is_fine)
-                except BadValue as problem:
-                    problems.setdefault(name, problem)
-                    arrays[name] = np.full(len(table), np.nan, np.float32)
-                if shapes.setdefault(name, arrays[name].shape[1:]) != arrays[name].shape[1:]:
-                    raise _uneven(str(path), name)
-            yield arrays
-
-
-def _parquet_row_bytes(metadata: Any) -> int:
-    """Bytes a row takes while it is unpacked, about: lists count by their elements, and Arrow holds a batch several times over."""
-    if not metadata.num_row_groups:
-        return 1
-    group = metadata.row_group(0)
-    return int(32 * sum(group.column(i).num_values for i in range(group.num_columns)) / max(group.num_rows, 1))
+def _parquet_pieces(
+    path: Path, tables: Iterator[Any], names: list[str], text_is_fine: tuple[str, ...], problems: Problems
+) -> Iterator[Arrays]:
+    shapes: dict[str, tuple[int, ...]] = {}
+    for table in tables:
+        arrays = {}
+        for name in names:
+            try:
+                arrays[name] = from_arrow(str(path), name, table.column(name), name in text_is_fine)
+            except BadValue as problem:
+                problems.setdefault(name, problem)
+                arrays[name] = np.full(len(table), np.nan, np.float32)
+            if shapes.setdefault(name, arrays[name].shape[1:]) != arrays[name].shape[1:]:
+                raise _uneven(str(path), name)
+        yield arrays
 
 
 def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) -> NDArray[Any]:
@@ -295,17 +187,21 @@ def text_refused(source: str, name: str, value: str, row: int) -> BadValue:
     )
 
 
-def _csv_pieces(path: Path, names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> Iterator[Arrays]:
-    def refuse(name: str, value: str, row: int) -> None:
-        if name not in problems:
-            problems[name] = text_refused(str(path), name, value, row)
+@contextmanager
+def _open_csv(path: Path) -> Iterator[OpenTable]:
+    def read(names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> tuple[int, Iterator[Arrays]]:
+        def refuse(name: str, value: str, row: int) -> None:
+            if name not in problems:
+                problems[name] = text_refused(str(path), name, value, row)
 
-    return csv_pieces(path, names, text_is_fine, refuse)
+        return 0, csv_pieces(path, names, text_is_fine, refuse)
+
+    yield OpenTable(csv_names(path), read)
 
 
-_READERS: dict[str, tuple[Callable[[Path], list[str]], Callable[[Path, list[str], tuple[str, ...], Problems], Iterator[Arrays]]]] = {
-    ".npz": (_npz_names, _npz_pieces),
-    ".parquet": (_parquet_names, _parquet_pieces),
-    ".csv": (csv_names, _csv_pieces),
+_OPEN: dict[str, Callable[[Path], AbstractContextManager[OpenTable]]] = {
+    ".npz": open_npz,
+    ".parquet": _open_parquet,
+    ".csv": _open_csv,
 }
-SUFFIXES = tuple(_READERS)
+SUFFIXES = tuple(_OPEN)

@@ -1,0 +1,111 @@
+"""A process that reads Parquet and Arrow files for `arrow_files`, never started by people.
+
+Arrow aborts the whole process on some damaged files. Here that ends this process only, and the command prints a message.
+It imports nothing heavy besides Arrow, so that it starts in a third of a second.
+"""
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, BinaryIO
+
+import pyarrow as arrow
+import pyarrow.parquet as parquet
+
+from gridcount.data.arrow_files import FRAME
+
+MAGIC = b"ARROW1"  # of Arrow's own files; anything else is taken for Parquet
+
+
+class ParquetSource:
+    """A Parquet file, read page by page."""
+
+    def __init__(self, path: str) -> None:
+        self._file = parquet.ParquetFile(path, buffer_size=2**16, pre_buffer=False)
+
+    def facts(self) -> dict[str, Any]:
+        """Names and sizes, as the file states them."""
+        metadata = self._file.metadata
+        row_bytes = 1
+        if metadata.num_row_groups:
+            group = metadata.row_group(0)
+            values = sum(group.column(i).num_values for i in range(group.num_columns))
+            row_bytes = int(32 * values / max(group.num_rows, 1))  # lists count by their elements; Arrow holds a batch several times
+        return {"names": list(self._file.schema_arrow.names), "rows": metadata.num_rows, "row_bytes": row_bytes}
+
+    def batches(self, columns: list[str] | None, rows: int, overlap: int) -> Iterator[arrow.RecordBatch]:
+        """Columns, some rows at a time."""
+        yield from self._file.iter_batches(rows, columns=columns, use_threads=False)
+
+
+class ArrowSource:
+    """A file in Arrow's own format, mapped into memory."""
+
+    def __init__(self, path: str) -> None:
+        with arrow.memory_map(path) as file:
+            self._table = arrow.ipc.open_file(file).read_all()
+        self._table.validate(full=True)
+
+    def facts(self) -> dict[str, Any]:
+        """Names and sizes, as the file states them."""
+        rows = len(self._table)
+        return {"names": list(self._table.schema.names), "rows": rows, "row_bytes": self._table.nbytes // max(rows, 1)}
+
+    def batches(self, columns: list[str] | None, rows: int, overlap: int) -> Iterator[arrow.RecordBatch]:
+        """Columns, some rows at a time and the first `overlap` of those that follow."""
+        table = self._table if columns is None else self._table.select(columns)
+        for start in range(0, max(len(table) - overlap, 0), rows):
+            yield from table.slice(start, rows + overlap).combine_chunks().to_batches()
+
+
+def main(limit: int) -> None:
+    """Answer requests on stdin until it is closed; each is a line of JSON."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks, and this one ends with it
+    _limit_memory(limit)
+    answers = sys.stdout.buffer
+    source: ParquetSource | ArrowSource | None = None
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        try:
+            if "open" in request:
+                source = None
+                source = _open(request["open"])
+                _send(answers, source.facts())
+            elif source is not None:
+                for batch in source.batches(**request):
+                    batch.validate(full=True)
+                    sink = arrow.BufferOutputStream()
+                    with arrow.ipc.new_stream(sink, batch.schema) as writer:
+                        writer.write_batch(batch)
+                    _send(answers, {}, sink.getvalue())
+                _send(answers, {"end": True})
+        except Exception as error:  # whatever it is, it is about the file, and the process that asked says so
+            _send(answers, {"error": str(error) or type(error).__name__})
+
+
+def _open(path: str) -> ParquetSource | ArrowSource:
+    with open(path, "rb") as file:
+        kind = ArrowSource if file.read(len(MAGIC)) == MAGIC else ParquetSource
+    return kind(path)
+
+
+def _send(answers: BinaryIO, facts: dict[str, Any], body: Any = b"") -> None:
+    text = json.dumps(facts).encode()
+    answers.write(FRAME.pack(len(text), len(body)) + text)
+    answers.write(body)
+    answers.flush()
+
+
+def _limit_memory(limit: int) -> None:
+    """Have the system refuse more memory than this: a damaged file may ask for any amount."""
+    with suppress(ImportError, ValueError, OSError):  # where there is no such limit, there is none
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+if __name__ == "__main__":
+    with suppress(BrokenPipeError):
+        main(int(sys.argv[1]))

@@ -1,0 +1,132 @@
+"""Parquet and Arrow files, read in another process: Arrow can abort on a damaged file, and an abort must become a message.
+
+The process is `arrow_child`. It is kept for the next file unless something went wrong, and it ends with this one.
+"""
+
+import atexit
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from gridcount.data.memory import memory_limit
+
+FRAME = struct.Struct("<QQ")  # of an answer: bytes of JSON, bytes of an Arrow stream that follow
+LEAST_MEMORY = 2**30  # bytes that a reader may always take
+
+
+class _Reader:
+    """A running reader, asked in lines of JSON."""
+
+    def __init__(self) -> None:
+        limit = max(memory_limit() // 2, LEAST_MEMORY)
+        paths = os.pathsep.join(filter(None, sys.path))  # the modules of this process, and none of the working directory
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "gridcount.data.arrow_child", str(limit)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": paths, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+        )
+        self.usable = True  # False while an answer is not read to its end, and after an error
+
+    @property
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def ask(self, **request: Any) -> None:
+        assert self._process.stdin is not None
+        with suppress(BrokenPipeError):  # what became of it is told by `answer`
+            self._process.stdin.write(json.dumps(request).encode() + b"\n")
+            self._process.stdin.flush()
+
+    def answer(self) -> tuple[dict[str, Any], bytes]:
+        """The next part of its answer; ValueError says what it found wrong, or how it ended."""
+        facts, body = FRAME.unpack(self._read(FRAME.size))
+        told: dict[str, Any] = json.loads(self._read(facts))
+        if "error" in told:
+            self.usable = False  # a damaged file may have left traces in its memory
+            raise ValueError(told["error"])
+        return told, self._read(body)
+
+    def _read(self, count: int) -> bytes:
+        assert self._process.stdout is not None
+        found = self._process.stdout.read(count)
+        if len(found) == count:
+            return found
+        self.usable, code = False, self._process.wait()
+        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        raise ValueError(f"the Arrow library stopped on it with {how}")
+
+    def stop(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
+
+
+_IDLE: dict[int, list[_Reader]] = {}  # by process: what a fork inherits is not its own
+
+
+@atexit.register
+def _stop_idle() -> None:
+    for reader in _IDLE.pop(os.getpid(), []):
+        reader.stop()
+
+
+class ArrowFile:
+    """An open Parquet or Arrow file."""
+
+    def __init__(self, path: Path, what: str, reader: _Reader) -> None:
+        self._path, self._what, self._reader = path, what, reader
+        reader.ask(open=os.path.abspath(path))
+        try:
+            facts, _ = reader.answer()
+        except ValueError as error:
+            raise ValueError(f"{path}: not a readable {what} file ({error}); write or get it again") from error
+        self.names: list[str] = facts["names"]
+        self.rows: int = facts["rows"]
+        self.row_bytes: int = facts["row_bytes"]  # about, while it is unpacked
+
+    def batches(self, rows: int, columns: list[str] | None = None, overlap: int = 0) -> Iterator[Any]:
+        """Arrow tables of some rows each, of an Arrow file with the first `overlap` rows that follow."""
+        import pyarrow as arrow
+
+        self._reader.usable = False
+        self._reader.ask(columns=columns, rows=rows, overlap=overlap)
+        while True:
+            try:
+                told, body = self._reader.answer()
+            except ValueError as error:
+                raise ValueError(f"{self._path}: truncated or damaged {self._what} ({error}); get the file again") from error
+            if "end" in told:
+                self._reader.usable = True
+                return
+            yield arrow.ipc.open_stream(body).read_all()
+
+
+@contextmanager
+def open_arrow(path: Path, what: str = "Parquet") -> Iterator[ArrowFile]:
+    """A Parquet or Arrow file while it is read; ValueError names the file where it is damaged."""
+    if not path.is_file():  # a pipe would be waited for
+        raise FileNotFoundError(f"{path}: there is no such file; check the path")
+    idle = _IDLE.setdefault(os.getpid(), [])
+    reader = idle.pop() if idle else _Reader()
+    if not reader.alive:
+        reader.stop()
+        reader = _Reader()
+    try:
+        yield ArrowFile(path, what, reader)
+    finally:
+        if reader.usable:
+            idle.append(reader)
+        else:
+            reader.stop()

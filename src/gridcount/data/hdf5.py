@@ -1,0 +1,85 @@
+"""HDF5 datasets that lie in their own file: what reaches for other files is refused before a value is read."""
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import h5py
+
+from gridcount.data.memory import memory_limit
+
+MOST_COMPRESSED = 2000  # times; what HDF5 files are compressed with cannot reach it
+MOST_LINKS = 16  # soft links one after the other
+
+
+@contextmanager
+def open_hdf5(path: Path, what: str = "HDF5", again: str = "file") -> Iterator[h5py.File]:
+    """An HDF5 file while it is read; ValueError names the file where it is damaged."""
+    if not path.is_file():  # a pipe would be waited for
+        raise FileNotFoundError(f"{path}: there is no such file; check the path")
+    try:
+        with h5py.File(path, "r") as file:
+            yield file
+    except (OSError, RuntimeError, KeyError, TypeError, MemoryError) as error:
+        raise ValueError(f"{path}: truncated or damaged {what} ({error}); get the {again} again") from error
+
+
+def find_in_file(file: h5py.File, key: str) -> Any:
+    """The dataset or group at `a/b/c`, or None; links and storage that lead to another file are refused.
+
+    HDF5 follows such links when an object is opened, so each link on the way is looked at first.
+    """
+    place = _follow(file, key, key, MOST_LINKS)
+    found = None if place is None else file[place]
+    if isinstance(found, h5py.Dataset):
+        if found.external:
+            raise _leads_out(file, key, f"its values lie in another file ('{found.external[0][0]}')")
+        if found.is_virtual:
+            raise _leads_out(file, key, "it is a virtual dataset, put together from other files")
+    return found
+
+
+def _follow(file: h5py.File, path: str, key: str, hops: int) -> str | None:
+    """The path of hard links that a path with soft ones means; `key` is what messages call it."""
+    place = ""
+    for part in filter(None, path.split("/")):
+        if part == ".":
+            continue
+        group = file[place or "/"]
+        link = group.get(part, getlink=True) if isinstance(group, h5py.Group) and _has(group, part) else None
+        if link is None:
+            return None
+        if isinstance(link, h5py.ExternalLink):
+            raise _leads_out(file, key, f"it is a link to another file ('{link.filename}')")
+        if isinstance(link, h5py.SoftLink):
+            if not hops:
+                raise ValueError(f"{file.filename}: '{key}' is a link that leads nowhere; get the file again")
+            target = link.path if link.path.startswith("/") else f"{place}/{link.path}"
+            followed = _follow(file, target, key, hops - 1)
+            if followed is None:
+                return None
+            place = followed
+        else:
+            place = f"{place}/{part}"
+    return place or "/"
+
+
+def _has(group: h5py.Group, part: str) -> bool:
+    """Whether a group has a link of this name; `in` would follow it."""
+    return bool(group.id.links.exists(part.encode()))
+
+
+def _leads_out(file: h5py.File, key: str, how: str) -> ValueError:
+    return ValueError(f"{file.filename}: '{key}' is not read: {how}; write the values into the file itself")
+
+
+def validate_size(source: str, key: str, dataset: h5py.Dataset) -> None:
+    """Refuse a shape that the file cannot hold, and pieces that do not fit into memory, before HDF5 allocates them."""
+    piece = dataset.dtype.itemsize * math.prod(dataset.chunks or (0,))
+    most = MOST_COMPRESSED * Path(dataset.file.filename).stat().st_size
+    if dataset.nbytes > most or piece > most:
+        raise ValueError(f"{source}: '{key}' claims shape {dataset.shape}, more than the file can hold; it is damaged, get it again")
+    if piece > memory_limit() / 2:
+        raise ValueError(f"{source}: '{key}' is stored in pieces of {piece / 2**30:.1f} GiB, too large for this machine's memory")

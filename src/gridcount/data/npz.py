@@ -1,0 +1,147 @@
+"""NumPy's .npz archives, read from front to back and never beyond the size that they state."""
+
+import io
+import math
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcount.data import transitions
+from gridcount.data.cache import make_cache_folder
+from gridcount.data.log import Arrays, BadValue, OpenTable, Problems, refuse_no_matrix, refuse_text
+from gridcount.data.transitions import chunks
+
+LONGEST_HEADER = 12_000  # bytes; NumPy itself refuses longer ones
+MOST_DEFLATED = 1100  # times that deflate can shrink anything
+WRITTEN_BY_NUMPY = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # Python unpacks other compressions all at once
+IDS = "biufUSmM"  # kinds of values that an episode can be told by
+NOT_READABLE = (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, MemoryError)
+
+
+@contextmanager
+def open_npz(path: Path) -> Iterator[OpenTable]:
+    """The arrays of an archive as columns."""
+    with path.open("rb") as file:
+        if file.read(6) == np.lib.format.MAGIC_PREFIX:
+            raise ValueError(f"{path}: holds a single array, not an .npz archive; save it with numpy.savez")
+        try:
+            archive = zipfile.ZipFile(file)
+        except NOT_READABLE as error:
+            raise ValueError(f"{path}: not a readable .npz archive ({error}); save it with numpy.savez") from error
+        names = [name.removesuffix(".npy") for name in archive.namelist()]
+
+        def read(names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> tuple[int, Iterator[Arrays]]:
+            members: dict[str, _Member] = {}
+            for name in names:
+                with _named_errors(path, name):
+                    members[name] = _Member(archive, name)
+                _validate(path, name, members[name], members[names[0]].shape, name in text_is_fine, problems)
+            return members[names[0]].shape[0], _pieces(path, members, text_is_fine, problems)
+
+        yield OpenTable(names, read)
+
+
+def _pieces(path: Path, members: dict[str, "_Member"], text_is_fine: tuple[str, ...], problems: Problems) -> Iterator[Arrays]:
+    row_bytes = sum(member.row_bytes for member in members.values())
+    for rows in chunks(next(iter(members.values())).shape[0], row_bytes):
+        arrays = {}
+        for name, member in members.items():
+            with _named_errors(path, name):
+                values = member.read(rows)
+            unread = name in problems and name not in text_is_fine
+            arrays[name] = np.full(values.shape, np.nan, np.float32) if unread else values
+        yield arrays
+
+
+def _validate(path: Path, name: str, member: "_Member", first: tuple[int, ...], text_is_fine: bool, problems: Problems) -> None:
+    """Refuse an array that cannot be a column; one of a wrong type is noted."""
+    shape = member.shape
+    if not shape:
+        raise ValueError(f"{path}: '{name}' is a single value; expected one per row")
+    if len(shape) > 1:
+        refuse_no_matrix(str(path), name, shape)
+    if shape[0] != first[0]:
+        raise ValueError(f"{path}: '{name}' has {shape[0]} rows, the first column has {first[0]}; they must agree")
+    if text_is_fine:
+        if member.dtype.kind not in IDS or not member.dtype.itemsize:
+            raise ValueError(f"{path}: '{name}' has dtype {member.dtype}; an episode's id is a number or text")
+        return
+    try:
+        refuse_text(str(path), name, member.dtype)
+    except BadValue as problem:
+        problems.setdefault(name, problem)
+
+
+class _Member:
+    """An array of an archive, read some rows at a time."""
+
+    def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
+        info = archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.namelist() else name)
+        if info.compress_type not in WRITTEN_BY_NUMPY:
+            raise ValueError("it is compressed in a way that NumPy does not write; save it with numpy.savez_compressed")
+        self._file = archive.open(info)
+        (self.shape, by_columns, self.dtype), start = _header(self._file)
+        if self.dtype.hasobject:
+            raise ValueError("Object arrays cannot be loaded when allow_pickle=False")
+        self.row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
+        size = self.dtype.itemsize * math.prod(self.shape)
+        if min(self.shape, default=0) < 0 or start + size != info.file_size or size > MOST_DEFLATED * info.compress_size:
+            raise ValueError(f"shape {self.shape} takes {size:,} bytes, the archive states {info.file_size - start:,}")
+        self._file.seek(start)
+        self._by_columns = by_columns and len(self.shape) == 2 and size > 0
+        self._unpacked: NDArray[Any] | None = None
+
+    def read(self, rows: slice) -> NDArray[Any]:
+        """The next rows."""
+        if self._by_columns:
+            self._unpacked = self._unpack(math.prod(self.shape) * self.dtype.itemsize) if self._unpacked is None else self._unpacked
+            return np.array(self._unpacked[rows], order="C")
+        count = rows.stop - rows.start
+        return np.frombuffer(self._bytes(count * self.row_bytes), self.dtype).reshape(count, *self.shape[1:])
+
+    def _unpack(self, size: int) -> NDArray[Any]:
+        """An array that is stored one column after the other, unpacked once: beyond some megabytes into a nameless file."""
+        if size <= transitions.CHUNK_BYTES:
+            return np.frombuffer(self._bytes(size), self.dtype).reshape(self.shape, order="F")
+        folder = make_cache_folder("spool")
+        if size > (free := shutil.disk_usage(folder).free):
+            raise ValueError(f"it unpacks to {size:,} bytes, and {folder} has {free:,} free")
+        with tempfile.TemporaryFile(dir=folder) as spool:  # the mapping outlives the handle
+            for part in chunks(size, 1):
+                spool.write(self._bytes(part.stop - part.start))
+            spool.flush()
+            return np.memmap(spool, self.dtype, "r", shape=self.shape, order="F")
+
+    def _bytes(self, count: int) -> bytes:
+        found = self._file.read(count)
+        if len(found) < count:
+            raise ValueError(f"EOF: reading array data, expected {count} bytes got {len(found)}")
+        return found
+
+
+def _header(file: IO[bytes]) -> tuple[tuple[tuple[int, ...], bool, np.dtype[Any]], int]:
+    """An array's shape, whether it is stored by columns, and its type; and where its values start."""
+    head = io.BytesIO(file.read(LONGEST_HEADER))  # no more, however long it says it is
+    version = np.lib.format.read_magic(head)
+    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    return read(head), head.tell()
+
+
+@contextmanager
+def _named_errors(path: Path, name: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(
+            f"{path}: '{name}' holds Python objects or is damaged ({error}); save plain numbers, for pickled data is never read"
+        ) from error
+    except (*NOT_READABLE, zlib.error, TypeError, SyntaxError, OverflowError) as error:
+        raise ValueError(f"{path}: '{name}' is truncated or damaged ({error}); get the file again") from error
