@@ -2,10 +2,12 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from log_files import smooth, write_csv
+from numpy.typing import NDArray
 
 from gridcount.cli import main
 from gridcount.data.load import import_log
@@ -64,3 +66,63 @@ def test_columns_of_an_imported_log_are_not_chosen_again(command: list[str], pla
     said = capsys.readouterr()
     assert "--observation" in said.out + said.err
     assert "import" in said.out + said.err
+
+
+# --- what check and info say of actions ---
+
+
+def actions_like(valve: NDArray[Any], path: Path) -> Path:
+    columns = smooth(400)
+    table = {f"obs_{d}": columns["observations"][:, d] for d in range(3)} | {"action_valve": valve, "reward": columns["rewards"]}
+    return write_csv(path, table | {"episode": np.repeat(np.arange(4), 100)})
+
+
+@pytest.mark.parametrize("flags", [[], ["--scale-actions"], ["--action-low", "0", "--action-high", "4"]])
+def test_codes_and_few_values_are_told_however_actions_are_scaled(
+    flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = actions_like(np.random.default_rng(0).integers(0, 5, 400), tmp_path / "log.csv")
+    assert main(["data", "check", str(path), *flags, "--json"]) == (1 if flags else 2)
+    found = {each["problem"]: each for each in json.loads(capsys.readouterr().out)["findings"]}
+    assert "every action is a whole number from 0 up, as category codes are" in found
+    few = found["takes only 5 different values, 0 to 4"]
+    assert few["column"] == "action_valve"
+    assert "with the default 30 bins, actions between these values count as never seen" in few["advice"]
+    assert "--bins 4" in few["advice"]
+
+
+def test_an_action_that_is_nearly_always_the_same_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    valve = np.full(400, 0.25)
+    valve[::100] = np.linspace(-1, 1, 4)
+    assert main(["data", "check", str(actions_like(valve, tmp_path / "log.csv")), "--json"]) == 1
+    assert "is 0.25 in 99.0% of the rows" in {each["problem"] for each in json.loads(capsys.readouterr().out)["findings"]}
+
+
+def test_continuous_actions_are_neither(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "check", str(actions_like(np.linspace(-1, 1, 400), tmp_path / "log.csv"))]) == 0, capsys.readouterr().out
+
+
+def test_episodes_that_cannot_be_read_do_not_seem_to_repeat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table: dict[str, Any] = dict.fromkeys(("obs_0", "action", "reward"), np.repeat("?", 400)) | {"episode": np.repeat(np.arange(4), 100)}
+    assert main(["data", "check", str(write_csv(tmp_path / "log.csv", table)), "--json"]) == 2
+    problems = [each["problem"] for each in json.loads(capsys.readouterr().out)["findings"]]
+    assert not [problem for problem in problems if "repeat" in problem]
+
+
+def test_a_value_that_training_breaks_on_is_told_with_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = actions_like(np.linspace(-1, 1, 400), tmp_path / "log.csv")
+    lines = path.read_text().splitlines()
+    lines[51] = "3e38," + lines[51].partition(",")[2]
+    path.write_text("\n".join(lines))
+    main(["data", "check", str(path), "--json"])
+    found = [each for each in json.loads(capsys.readouterr().out)["findings"] if each["problem"].startswith("holds 3e+38")]
+    assert [(each["column"], each["row"]) for each in found] == [("obs_0", 50)]
+
+
+def test_info_shows_actions_in_the_units_of_the_log(plant: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["data", "info", str(plant), *MAPPING, "--scale-actions", "--json"]) == 0
+    (valve,) = json.loads(capsys.readouterr().out)["action"]
+    column = [float(line.split(",")[3]) for line in plant.read_text().splitlines()[1:]]
+    assert (valve["low"], valve["high"]) == pytest.approx((min(column), max(column)), rel=1e-4)
+    kept = [value for row, value in enumerate(column) if row % 100 != 99]  # the last row of a batch has no successor
+    assert (valve["mean"], valve["deviation"]) == pytest.approx((np.mean(kept), np.std(kept)), rel=1e-3)

@@ -18,7 +18,7 @@ from gridcount.data.cut import Bounds, action_units, beyond_advice, declared_uni
 from gridcount.data.load import open_log
 from gridcount.data.log import BadValue, Log, log_of
 from gridcount.data.scan import Facts, Span, scan
-from gridcount.data.transitions import ACTION_SLACK, CHUNK, Float, Transitions
+from gridcount.data.transitions import ACTION_SLACK, CHUNK, HUGE, Float, Transitions
 
 Severity = Literal["error", "warning", "note"]
 
@@ -27,6 +27,8 @@ TINY_ACTIONS = 0.1  # actions that never leave this were probably never scaled
 MISALIGNED_ERROR = 0.1  # share of rows whose next observation is not the row below, from which the file is wrong rather than odd
 ONE_ROW_WARNING = 0.05  # share of rows that are episodes by themselves, from which that is no accident
 SHUFFLED = 0.7  # mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
+USUAL_WARNING = 0.95  # share of rows with the same action, from which there is little to learn of others
+ROWS_PER_VALUE = 20  # rows per different value, from which few values are no accident of a short log
 SHORTEST_TWIN = 3  # rows; shorter episodes may well coincide
 
 
@@ -67,6 +69,8 @@ def check(
         _constant,
         _twin_columns,
         _scales,
+        _huge,
+        _few_actions,
         _steps,
         _flags,
         _episodes,
@@ -163,6 +167,11 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
             f"no action leaves [-{largest.max():.2g}, {largest.max():.2g}], a sliver of [-1, 1]",
             "if these are not yet scaled, import with --scale-actions; the policy would try actions far beyond the data",
         )
+
+
+def _few_actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    """Actions that are no quantities, or that the log hardly varies: whether or not they will be scaled."""
+    span, bins = facts.action, auto_bins(log.action.shape[1])[0]
     if facts.whole_actions and span.low.min() >= 0 and not span.constant.all():
         yield (
             "warning",
@@ -171,6 +180,20 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "every action is a whole number from 0 up, as category codes are",
             "only continuous actions can be learnt; a code's order and distance would be taken at face value",
         )
+    for d in map(int, np.flatnonzero(~span.constant)):
+        name, values = log.action_names[d], facts.action_values[d]
+        share = facts.usual_rows[d] / len(log)
+        if share >= USUAL_WARNING:
+            problem = f"is {facts.usual_action[d]:.6g} in {share:.1%} of the rows"
+            advice = "the log tries little else, so values of other actions rest on few rows; add rows that vary it, or leave it out"
+            yield "warning", name, None, problem, advice
+        if values is not None and len(values) - 1 < bins and len(log) >= ROWS_PER_VALUE * len(values):
+            problem = f"takes only {len(values)} different values, {span.low[d]:.6g} to {span.high[d]:.6g}"
+            advice = (
+                f"a policy chooses from a whole range: with the default {bins} bins, actions between these values count as never seen."
+                f" Train with --bins {len(values) - 1}, and round the policy's actions to the nearest value"
+            )
+            yield "warning", name, None, problem, advice
 
 
 def _bounded(low: Float, high: Float, given: bool, log: Log, facts: Facts) -> Iterator[_Judgement]:
@@ -235,7 +258,8 @@ def _scales(log: Log, facts: Facts) -> Iterator[_Judgement]:
             log.observation_names[small],
             None,
             f"spans {width.min():.3g} where '{log.observation_names[large]}' spans {width.max():.3g}, {ratio:.1g} times as much",
-            "bring both to similar units; a network hardly sees the smaller one",
+            "algorithms that normalise observations (--normalise; gpc-sac, td3-bc and bc do so by default) are not affected;"
+            " for the others bring both to similar units",
         )
 
 
@@ -247,6 +271,27 @@ def _counted(log: Log, facts: Facts) -> Iterator[_Judgement]:
     if len(cells.kept):
         problem = f"counting tells states of a log of your own apart with {cells.in_words(log.observation_names)}"
         yield "note", None, None, problem, "fewer columns leave room for more bins; --state-bins and --state-resolution change it"
+
+
+def _huge(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    groups = ((facts.observation, log.observation, log.observation_names), (facts.reward, log.reward, (log.reward_name,)))
+    for span, column, names in groups:
+        size = np.maximum(np.abs(span.low), np.abs(span.high))
+        for d in map(int, np.flatnonzero((size > HUGE) & (span.unreal < span.rows))):
+            row, value = _first_beyond(column, d, HUGE)
+            advice = "repair or remove the row, or bring the column to smaller units: training breaks on such numbers"
+            yield "warning", names[d], row, f"holds {value:.4g}", advice
+
+
+def _first_beyond(column: Any, dimension: int, limit: float) -> tuple[int, float]:
+    """The first row whose value is finite and larger than a limit, and the value."""
+    for start in range(0, len(column), CHUNK):
+        values = np.asarray(column[start : start + CHUNK])
+        values = values.reshape(len(values), -1)[:, dimension]
+        beyond = np.isfinite(values) & (np.abs(values) > limit)
+        if beyond.any():
+            return start + int(np.argmax(beyond)), float(values[int(np.argmax(beyond))])
+    raise AssertionError("the scan saw one")
 
 
 def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:
@@ -300,6 +345,8 @@ def _episodes(log: Log, facts: Facts) -> Iterator[_Judgement]:
             f"{len(single):,} of {len(lengths):,} episodes have one row; {fate}",
             "check the episode's column and the flags, if this is not meant",
         )
+    if log.problems:
+        return  # what could not be read is the same NaN everywhere, so episodes seem to repeat
     long = np.flatnonzero(lengths >= SHORTEST_TWIN)
     _, first, inverse = np.unique(facts.episode_digests[long], return_index=True, return_inverse=True)
     twins = long[first[inverse] != np.arange(len(long))]

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,7 +82,7 @@ class Description:
     reward_high: float
     reward_middle: float  # (low + high) / 2, the paper's mid-range
     observation: list[Dimension]
-    action: list[Dimension]
+    action: list[Dimension]  # in the log's units
     coverage: Coverage
     suggestions: dict[str, Suggestion]
     paper: dict[str, float] | None  # the paper's values, for its 21 datasets
@@ -118,7 +118,7 @@ def describe(
         reward_high=reward_high,
         reward_middle=(reward_low + reward_high) / 2,
         observation=_dimensions(data.observation_names, data.observation, lambda d: grid.state_bins if d in grid.state_columns else 0),
-        action=_dimensions(data.action_names, data.action, lambda _: grid.bins),
+        action=_in_units(data, _dimensions(data.action_names, data.action, lambda _: grid.bins)),
         coverage=grid,
         suggestions={
             "bins": Suggestion(suggested, bins_rule),
@@ -167,6 +167,14 @@ def _dimensions(names: tuple[str, ...], column: NDArray[np.float32], bins: Calla
         square += np.square(column[rows] - mean).sum(axis=0)
     deviation = np.sqrt(square / len(column))
     return [Dimension(names[d], float(low[d]), float(mean[d]), float(high[d]), float(deviation[d]), bins(d)) for d in range(dims)]
+
+
+def _in_units(data: Transitions, actions: list[Dimension]) -> list[Dimension]:
+    """Figures of actions in [-1, 1] as the log has them."""
+    low, mean, high = (data.in_units(np.array([getattr(each, end) for each in actions])) for end in ("low", "mean", "high"))
+    width = (np.asarray(data.action_high, np.float64) - data.action_low) / 2
+    scaled = zip(actions, low.tolist(), mean.tolist(), high.tolist(), width.tolist(), strict=True)
+    return [replace(each, low=a, mean=b, high=c, deviation=each.deviation * w) for each, a, b, c, w in scaled]
 
 
 def sparkline(histogram: list[int]) -> str:

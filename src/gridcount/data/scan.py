@@ -14,6 +14,7 @@ from gridcount.data.transitions import Bool, Float, Float32, chunks
 SAMPLE_BLOCKS, SAMPLE_ROWS = 32, 1024  # contiguous blocks spread over the log, from which typical steps and ranges are taken
 JUMP_TIMES = 20.0  # a jump is this many times the step that 99 % of the rows stay below,
 JUMP_SHARE = 0.25  # and this share of the range that 99 % of the values lie in
+FEW_VALUES = 50  # an action with at most so many different values is no continuous one
 ALIGNED = 1e-3  # share of that range by which a next observation may differ from the row below
 
 
@@ -100,6 +101,9 @@ class Facts:
     misaligned: Rows
     outside: Rows  # actions beyond their bounds
     whole_actions: bool  # every action is a whole number
+    action_values: list[set[float] | None]  # per action dimension its different values; None: too many to be few
+    usual_action: Float32  # [action_dim] the value that most rows have, if any has most,
+    usual_rows: NDArray[np.int64]  # [action_dim] and how many have it
     inside: int  # rows that are not the last of their episode
     step_squares: NDArray[np.float64]  # per observation dimension, over rows inside episodes
     episode_starts: NDArray[np.int64]
@@ -125,6 +129,9 @@ def scan(log: Log, low: Float, high: Float, slack: Any) -> Facts:
         misaligned=Rows(),
         outside=Rows(),
         whole_actions=True,
+        action_values=[set() for _ in range(log.action.shape[1])],
+        usual_action=_usual(log),
+        usual_rows=np.zeros(log.action.shape[1], np.int64),
         inside=rows - len(ends),
         step_squares=np.zeros(dims),
         episode_starts=starts,
@@ -141,7 +148,9 @@ def scan(log: Log, low: Float, high: Float, slack: Any) -> Facts:
         with np.errstate(invalid="ignore", over="ignore"):  # NaN is reported by the spans; here it compares as False
             facts.outside.add((np.abs(scaled(exact, low, high)) > 1 + slack).any(axis=1), part.start)
             facts.whole_actions = facts.whole_actions and bool((action == np.rint(action)).all())
+            facts.usual_rows += (action == facts.usual_action).sum(axis=0)
             _steps(log, facts, part, observation, end, jump, aligned)
+        facts.action_values = [_more_values(*each) for each in zip(facts.action_values, action.T, strict=True)]
         episode = np.searchsorted(ends, np.arange(part.start, part.stop))
         place = np.arange(part.start, part.stop) - starts[episode]
         np.add.at(digests, *digester.rows(np.column_stack([observation, action, reward]), place, episode))
@@ -166,6 +175,26 @@ def _steps(
     beyond = step > jump
     for d in map(int, np.flatnonzero(beyond.any(axis=0))):
         facts.jumps[d].add(beyond[:, d], part.start)
+
+
+def _more_values(known: set[float] | None, column: Float32) -> set[float] | None:
+    """The different values seen so far, with those of the next rows; None as soon as they are not few."""
+    if known is None:
+        return None
+    values = known | set(np.unique(column[np.isfinite(column)]).tolist())
+    return values if len(values) <= FEW_VALUES else None
+
+
+def _usual(log: Log) -> Float32:
+    """What the median action of a sample is, per dimension: the value of most rows, where most have the same."""
+    rows = len(log)
+    block = min(rows, SAMPLE_ROWS)
+    firsts = np.unique(np.linspace(0, rows - block, SAMPLE_BLOCKS if rows > block else 1).astype(int))
+    sample = np.concatenate([log.action[first : first + block] for first in firsts])
+    with np.errstate(over="ignore"):
+        sample = np.sort(sample.astype(np.float32), axis=0)  # NaN last
+    usual: Float32 = sample[len(sample) // 2]
+    return usual
 
 
 def _thresholds(log: Log, end: Bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -15,6 +15,7 @@ Bool = NDArray[np.bool_]
 
 CHUNK = 65_536  # rows looked at together, at most,
 CHUNK_BYTES = 2**24  # and bytes: reading, checking and writing cost megabytes whatever the size of the data
+HUGE = 1e9  # no unit needs larger numbers, and their squares leave single precision in a few layers
 ACTION_SLACK = 1e-5  # how far beyond [-1, 1] rounding may push an action
 
 

@@ -11,12 +11,11 @@ from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import Prepared
 from gridcount.counts.auto import auto_bins
 from gridcount.counts.support import LogSupport
-from gridcount.data.transitions import Batch, Transitions, chunks
+from gridcount.data.transitions import HUGE, Batch, Transitions, chunks
 from gridcount.evaluation.rollouts import Act
 from gridcount.training.logs import Row
 
 FAR = 0.05  # of the possible range, or of its larger end: how far beyond it values are worth a warning
-HUGE = 1e9  # no unit of measurement needs larger numbers, and their squares leave single precision in a few layers
 LARGE_RETURN = 1e6  # sums of rewards beyond which networks hardly learn values
 NEGLIGIBLE = 1e-4  # rewards that the discount makes smaller than this are not summed one by one
 CAUTION = {  # fields that keep a policy near the log and its values low -> whether more of them does
