@@ -9,18 +9,25 @@ import gridcount
 
 SOURCE = Path(gridcount.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
+LOW = {"files", "interrupts"}
 BELOW = {  # room -> the rooms of ours it may import, besides itself
+    "files": set[str](),  # how our own files are read and written
+    "interrupts": set[str](),
     "losses": set[str](),
     "networks": set[str](),
-    "data": {"envs", "counts"},  # a maze's data is made in its simulator; a description counts cells (counts.grid and .auto know no data)
+    "data": {
+        "files",
+        "envs",
+        "counts",
+    },  # a maze's data is made in its simulator; a description counts cells (counts.grid and .auto know no data)
     "envs": {"data"},  # names and limits
     "counts": {"data", "losses"},
     "algorithms": {"data", "counts", "losses", "networks"},
     "theory": {"data", "counts", "losses"},
     "evaluation": {"data", "envs", "counts", "losses", "networks", "algorithms"},
-    "training": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation"},
-    "report": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
-    "benchmark": {"data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
+    "training": {*LOW, "data", "envs", "counts", "losses", "networks", "algorithms", "evaluation"},
+    "report": {*LOW, "data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
+    "benchmark": {*LOW, "data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
 }
 TOP = {"__init__", "__main__", "cli", "commands", "terminal"} | {path.stem for path in SOURCE.glob("*_commands.py")}  # may import all
 SIMULATORS = {"gymnasium", "gymnasium_robotics", "mujoco"}

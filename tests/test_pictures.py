@@ -3,7 +3,7 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import pytest
@@ -85,8 +85,8 @@ def test_a_picture_that_cannot_be_finished_leaves_the_old_one(
     out = tmp_path / "both.png"
     out.write_bytes(b"the old picture")
 
-    def full_disk(self: Figure, path: Path, **settings: int) -> None:
-        Path(path).write_bytes(b"half a pict")
+    def full_disk(self: Figure, file: IO[bytes], **settings: Any) -> None:
+        file.write(b"half a pict")
         raise OSError("no space left on device")
 
     monkeypatch.setattr(Figure, "savefig", full_disk)

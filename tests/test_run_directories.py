@@ -21,11 +21,11 @@ from gridcount.algorithms.contract import Prepared, Report, silent
 from gridcount.cli import main
 from gridcount.commands import _train_flags
 from gridcount.data import maze2d
-from gridcount.data.cache import alone
 from gridcount.data.download import published
 from gridcount.data.load import settled_source
 from gridcount.data.memory import memory_limit
 from gridcount.data.transitions import Batch
+from gridcount.files import locked
 from gridcount.training import run as runs
 from gridcount.training.directories import claim
 from gridcount.training.logs import read_rows
@@ -111,7 +111,7 @@ def test_runs_that_start_together_get_directories_of_their_own(tmp_path: Path, m
 
 
 def test_a_run_that_is_being_trained_is_not_trained_by_another(train: Callable[..., list[dict[str, Any]]], tmp_path: Path) -> None:
-    with alone(tmp_path / "run" / "run"), pytest.raises(RuntimeError, match="run: another process is training this run"):
+    with locked(tmp_path / "run" / "run"), pytest.raises(RuntimeError, match="run: another process is training this run"):
         train()
     assert len(train()) == 2  # and afterwards it is free
 
@@ -155,7 +155,7 @@ def test_a_row_that_is_not_whole_is_left_out_and_a_broken_one_is_named(tmp_path:
     path.write_text('{"updates": 20, "seed": 0}\n{"updates": 40, "se')
     assert read_rows(tmp_path) == [{"updates": 20, "seed": 0}]
     path.write_text('{"updates": 20, "seed": 0}\n{"updates" 40}\n')
-    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 2: not a row of metrics"):
+    with pytest.raises(ValueError, match=r"metrics\.jsonl, line 2: not JSON"):
         read_rows(tmp_path)
 
 

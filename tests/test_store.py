@@ -75,10 +75,10 @@ def test_two_processes_that_write_the_same_file_leave_it_whole(kept: Path, tmp_p
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"seed": "0"}, "its column 'seed' holds '0'"),
-        ({"suite": None}, "its column 'suite' holds None"),
-        ({"config": "{"}, "which is not JSON"),
-        ({"config": "[1]"}, "not a table of settings"),
+        ({"seed": "0"}, "row 1: 'seed' is \"0\"; it must be a whole number"),
+        ({"suite": None}, "row 1: 'suite' is null; it must be text"),
+        ({"config": "{"}, "its column 'config': not JSON"),
+        ({"config": "[1]"}, "its column 'config': it is [1]; it must be an object"),
     ],
 )
 def test_a_file_that_only_looks_like_results_is_named(

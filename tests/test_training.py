@@ -91,7 +91,7 @@ def test_a_directory_without_a_run_and_a_broken_config_are_named(tmp_path: Path)
     with pytest.raises(FileNotFoundError, match="not a run directory"):
         runs.read_plan(tmp_path)
     (tmp_path / "config.json").write_text('{"dataset": "x"')
-    with pytest.raises(ValueError, match=r"config\.json: not a run's configuration"):
+    with pytest.raises(ValueError, match=r"config\.json: not JSON"):
         runs.read_plan(tmp_path)
 
 

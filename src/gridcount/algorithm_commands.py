@@ -10,6 +10,7 @@ from rich.table import Table
 
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.about import ABOUT
+from gridcount.files import decode_record
 from gridcount.terminal import make_console, refuse_unknown_flags
 
 
@@ -24,7 +25,8 @@ def algorithms(words: list[str]) -> int:
     """Print them, the cheapest first."""
     refuse_unknown_flags(words, Algorithms)
     options = tyro.cli(Algorithms, args=words, prog="gridcount algorithms")
-    cost: dict[str, float] = json.loads(files("gridcount.algorithms").joinpath("cost.json").read_text())
+    measured = files("gridcount.algorithms").joinpath("cost.json")
+    cost = decode_record(measured.read_bytes(), dict[str, float], str(measured), "install gridcount again")
     entries = [
         {
             "name": name,

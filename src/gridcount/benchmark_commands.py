@@ -13,9 +13,10 @@ from gridcount.benchmark.cells import Cell
 from gridcount.benchmark.local import adopt, default_workers, missing, run_local
 from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
-from gridcount.data.cache import alone
 from gridcount.data.catalogue import unknown
 from gridcount.evaluation.environments import dimensions, find, trust
+from gridcount.files import locked, on_full_disk
+from gridcount.interrupts import STOPPED
 from gridcount.terminal import make_console, refuse_unknown_flags
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.loop import available_cores
@@ -69,16 +70,18 @@ def benchmark(words: list[str]) -> int:
     console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; {size}; everything goes to {out}", soft_wrap=True)
     if options.dry_run:
         return _dry_run(left, options.workers, console)
+    full = "Cells that ended are kept, and the others keep their checkpoints: make room and give the same command again"
     try:
-        problems = _run(left, out, options, console) if left else {}
+        with on_full_disk(out, full):
+            problems = _run(left, out, options, console) if left else {}
     except KeyboardInterrupt:
         kept = "cells that ended are kept, the others begin again" if options.ray else "it goes on where each cell stopped"
         console.print(f"stopped; give the same command again: {kept}", soft_wrap=True)
-        return 130
+        return STOPPED
     for label, problem in problems.items():
         console.print(f"failed: {label}: {problem}", soft_wrap=True)
     if any((out / "results").glob("*.parquet")):
-        with alone(out / "results.parquet"):  # suites that share the folder may end at the same time
+        with on_full_disk(out, full), locked(out / "results.parquet"):  # suites that share the folder may end at the same time
             path = write_rows(out / "results.parquet", read_results(out / "results"))  # of all of them
         console.print(_headline(suite, cells, out, console))
         for line in _diverged(suite, cells, out):

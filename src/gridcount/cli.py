@@ -3,6 +3,8 @@
 import sys
 from importlib import import_module
 
+from gridcount.interrupts import STOPPED, own_process
+
 USAGE = """\
 gridcount: offline reinforcement learning that counts
 
@@ -36,6 +38,8 @@ COMMANDS = {
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; errors a user can act on are printed without a traceback."""
+    if arguments is None:
+        own_process()
     words = sys.argv[1:] if arguments is None else arguments
     if not words or words[0] in ("-h", "--help", "help"):
         print(USAGE)
@@ -54,6 +58,6 @@ def main(arguments: list[str] | None = None) -> int:
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as stopped:
+        print(str(stopped) or "stopped", file=sys.stderr)
+        return STOPPED

@@ -22,6 +22,8 @@ from gridcount.data.log import Log
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, has_environment, refuse_misfit, trust, why_none
 from gridcount.evaluation.rollouts import evaluate as roll_out
+from gridcount.files import on_full_disk
+from gridcount.interrupts import STOPPED
 from gridcount.report.headline import headline_table, how_to_judge, scores_table
 from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
 from gridcount.training import run as runs
@@ -68,8 +70,7 @@ def train(words: list[str]) -> int:
     if options.env is not None:
         trust(options.env)
     console = make_console()
-    stem = f"{Path(options.dataset).stem}-{options.algo}"
-    resumed = find_unfinished(options.run, stem) if options.resume else None
+    resumed = find_unfinished(options.run, _resolved(options.dataset), options.algo) if options.resume else None
     plan = _plan(options, runs.read_plan(resumed) if resumed else None)
     environment, unscored = _environment(options)
     plan = replace(plan, environment=environment)
@@ -86,7 +87,7 @@ def train(words: list[str]) -> int:
     runs.refuse_unfit(plan, prepared, options.keep)
     if resumed:
         runs.refuse_other_plan(resumed, plan)
-    directory = resumed or claim(options.run, stem)
+    directory = resumed or claim(options.run, f"{Path(options.dataset).stem}-{options.algo}")
     told = f"{len(data):,} transitions of {options.dataset}{SOURCES[plan.source]}"
     told += f"; {options.algo}, preset {options.preset}, seeds {list(plan.seeds)}"
     console.print(told, soft_wrap=True)
@@ -100,20 +101,21 @@ def train(words: list[str]) -> int:
     if environment is None:
         console.print(f"  {unscored}: the policy is trained but not scored (name one with --env)", soft_wrap=True)
     console.print(f"  run directory: {directory}", soft_wrap=True)
+    again = "gridcount train " + shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
     try:
-        rows = runs.train(
-            plan,
-            prepared,
-            directory,
-            ConsoleDisplay(console),
-            keep=options.keep,
-            save_every=options.checkpoint_seconds,
-            data=data,
-        )
+        with on_full_disk(directory, f"Checkpoints and metrics written before are kept: make room, then go on with: {again}"):
+            rows = runs.train(
+                plan,
+                prepared,
+                directory,
+                ConsoleDisplay(console),
+                keep=options.keep,
+                save_every=options.checkpoint_seconds,
+                data=data,
+            )
     except runs.Interrupted as stopped:
-        again = shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
-        console.print(f"{stopped}\nGo on with: gridcount train {again}", soft_wrap=True)
-        return 130
+        console.print(f"{stopped}\nGo on with: {again}", soft_wrap=True)
+        return STOPPED
     if environment is None:
         console.print(how_to_judge(rows, LogJudge.fit(data, prepared), directory), soft_wrap=True)
     else:
@@ -263,14 +265,14 @@ def _without_resume(words: list[str]) -> list[str]:
 
 def _prepare_again(run: Path) -> tuple[Any, Transitions]:
     """The data and the prepared algorithm of a run, as they were when it started."""
-    plan = runs.read_plan(run)
+    plan, algorithm = runs.read_plan(run), runs.algorithm_of(run)
     try:
         data = _load(plan, plan.source or "auto")
     except (ValueError, OSError) as error:
         raise ValueError(f"{run}: the run needs the data it was trained on, and looked for it at {plan.dataset}: {error}") from error
     if (found := runs.fingerprint(data)) != plan.fingerprint:
         raise ValueError(f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})")
-    return plan.make_algorithm().prepare(data), data
+    return algorithm.prepare(data), data
 
 
 def _action_units(plan: runs.Plan) -> ActionUnits:

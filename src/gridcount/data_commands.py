@@ -22,6 +22,7 @@ from gridcount.data.load import Source, free_name, load, open_log, store
 from gridcount.data.local import imported_directory
 from gridcount.data.maze2d import make
 from gridcount.data.transitions import Transitions
+from gridcount.files import on_full_disk, remove_leftovers
 from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
 
 Actions = Annotated[ActionUnits, tyro.conf.arg(name="")]
@@ -112,8 +113,14 @@ def make_command(options: Make) -> int:
 def import_command(options: Import, console: Console | None = None) -> int:
     """Import a log, showing what the check has to say about it; errors stop it."""
     console = console or Console()
-    free_name(options.name, options.replace)
-    with open_log(options.file, options.columns, on_disk=True) as log:
+    target = free_name(options.name, options.replace)
+    for leftover in remove_leftovers(imported_directory()):
+        console.print(f"removed {leftover}, which an import that was killed had left", highlight=False, markup=False, soft_wrap=True)
+    kept = "Nothing was imported and datasets imported before are kept: make room, or name another folder in the variable"
+    with (
+        on_full_disk(target, f"{kept} GRIDCOUNT_HOME, and give the same command again"),
+        open_log(options.file, options.columns, on_disk=True) as log,
+    ):
         findings = check(log, None, options.actions.scale_actions, options.actions.bounds)
         if findings:
             console.print(checks.render(options.file, findings))

@@ -8,7 +8,8 @@ import tyro
 from rich.console import Console
 
 from gridcount.benchmark.suites import Suite, read_suite, suite_names
-from gridcount.report.experiments import Layout, sections
+from gridcount.files import on_full_disk, write_whole
+from gridcount.report.experiments import Layout, Section, sections
 from gridcount.report.plain_runs import rows_of_runs
 from gridcount.terminal import make_console, refuse_unknown_flags
 from gridcount.training.logs import Row, read_rows
@@ -30,29 +31,37 @@ def report(words: list[str]) -> int:
     options = tyro.cli(Report, args=words, prog="gridcount report")
     if not options.results:
         raise ValueError("name the results to report: a folder of `gridcount benchmark`, its Parquet files, or run directories")
-    from gridcount.report.page import all_tables, page, slugs
-    from gridcount.report.table_formats import to_csv, to_latex, to_markdown
-
     console = make_console()
     rows = _read(options.results, console)
     found = sections(rows, layouts({row["suite"] for row in rows}, options.suite))
     first = options.results[0]
     out = options.out or (first if first.is_dir() else first.parent) / "report"
+    with on_full_disk(
+        out, "Each file there is whole, old or new: make room, or name another folder with --out, and give the same command again"
+    ):
+        _write(found, out, options.figures, console)
+    return 0
+
+
+def _write(found: list[Section], out: Path, figures: bool, console: Console) -> None:
+    """Tables, the page and figures, each file whole or not at all."""
+    from gridcount.report.page import all_tables, page, slugs
+    from gridcount.report.table_formats import to_csv, to_latex, to_markdown
+
     (out / "tables").mkdir(parents=True, exist_ok=True)
     names = slugs(found)
     for name, section in zip(names, found, strict=True):
         for table in all_tables(section):
             for suffix, write in (("md", to_markdown), ("tex", to_latex), ("csv", to_csv)):
-                _write(out / "tables" / f"{name}-{table.name}.{suffix}", write(table))
-    path = _write(out / "report.html", page(found))
+                write_whole(out / "tables" / f"{name}-{table.name}.{suffix}", write(table), durable=False)
+    path = write_whole(out / "report.html", page(found), durable=False)
     console.print(f"tables: {out / 'tables'}\nreport: {path}", soft_wrap=True)
-    if options.figures:
+    if figures:
         from gridcount.report.figures import draw_section
 
         for name, section in zip(names, found, strict=True):
             draw_section(section, out / "figures", name)
         console.print(f"figures: {out / 'figures'}", soft_wrap=True)
-    return 0
 
 
 def _read(places: tuple[Path, ...], console: Console) -> list[Row]:
@@ -101,11 +110,3 @@ def layouts(names: set[str], files: tuple[Path, ...] = ()) -> dict[str, Layout]:
 def _layout(suite: Suite) -> Layout:
     variants = tuple(variant.name for variant in suite.variants)
     return Layout(suite.name, suite.title, suite.kind, suite.datasets, suite.algorithms, variants, suite.published)
-
-
-def _write(path: Path, text: str) -> Path:
-    """Write a file whole or not at all."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
-    return path

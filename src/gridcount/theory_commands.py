@@ -10,6 +10,7 @@ import tyro
 from rich.console import Console
 from rich.table import Table
 
+from gridcount.files import write_whole
 from gridcount.terminal import make_console, refuse_unknown_flags
 from gridcount.theory.checks import run_checks
 
@@ -31,7 +32,7 @@ def theory(words: list[str]) -> int:
     options.out.mkdir(parents=True, exist_ok=True)
     result = run_checks(console.print, options.seed)
     path = options.out / "theory.json"
-    path.write_text(json.dumps(result, indent=1) + "\n")
+    write_whole(path, json.dumps(result, indent=1) + "\n")
     show(result, console)
     written = [path]
     if options.plot:

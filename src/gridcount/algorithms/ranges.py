@@ -3,6 +3,8 @@
 import math
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+LARGEST = 2**62  # of whole numbers
+
 
 class Range(NamedTuple):
     """The numbers from `low` to `high`, both among them unless they are left out."""
@@ -13,10 +15,10 @@ class Range(NamedTuple):
     without_high: bool = False
 
     def holds(self, value: float) -> bool:
-        """Whether a number lies within; NaN and infinity never do."""
+        """Whether a number lies within; NaN, infinity and whole numbers that no machine counts to never do."""
         above = value > self.low if self.without_low else value >= self.low
         below = value < self.high if self.without_high else value <= self.high
-        return above and below and math.isfinite(value)
+        return above and below and abs(value) < (LARGEST if isinstance(value, int) else math.inf)
 
     def __str__(self) -> str:
         low = "above" if self.without_low else "at least"
@@ -113,7 +115,11 @@ def refuse_out_of_range(algorithm: Any) -> None:
             raise ValueError(f"{flag} is {value!r}; it must be {' or '.join(_in_words(kind))}")
         numbers = [number for number in (value if isinstance(value, tuple) else (value,)) if isinstance(number, int | float)]
         if allowed is not None and not all(map(allowed.holds, numbers)):
-            raise ValueError(f"{flag} is {' '.join(f'{number:g}' for number in numbers)}; it must be {allowed}")
+            raise ValueError(f"{flag} is {' '.join(_shown(number) for number in numbers)}; it must be {allowed}")
+
+
+def _shown(number: float) -> str:
+    return f"{number:g}" if isinstance(number, float) else str(number)[:20]
 
 
 def _fits(value: Any, kind: Any) -> bool:

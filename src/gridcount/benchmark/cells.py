@@ -14,15 +14,16 @@ from typing import Any, Self
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import with_old_names
 from gridcount.data import check as checks
-from gridcount.data.cache import alone
 from gridcount.data.catalogue import MAZE_NAMES, NAMES
 from gridcount.data.download import published
 from gridcount.data.load import load
 from gridcount.data.maze2d import FORMAT, is_generated
 from gridcount.evaluation.environments import has_environment
+from gridcount.files import decode_record, locked, read_record, write_whole
 from gridcount.training import run as runs
 from gridcount.training.logs import Row, read_rows
-from gridcount.training.machine import peak_gigabytes
+from gridcount.training.machine import describe_starts, peak_gigabytes
+from gridcount.training.times import Times, add_times, keep_times, read_times
 
 SEEDS = "--seeds-"  # between a directory's experiment and its seeds
 
@@ -91,14 +92,14 @@ class Cell:
     @classmethod
     def from_json(cls, text: str) -> "Cell":
         """As it was."""
-        cell = cls(**json.loads(text))
+        cell = decode_record(text.encode(), cls, "a cell", "give the suite's command again, which writes it anew", closed=True)
         changes = {name: tuple(value) if isinstance(value, list) else value for name, value in cell.changes.items()}
-        return replace(cell, seeds=tuple(cell.seeds), changes=changes)
+        return replace(cell, changes=changes)
 
 
 def run_cell(cell: Cell, directory: Path) -> list[Row]:
     """Train and score a cell in its directory, from where it stopped if it did; the rows of the results store."""
-    with alone(directory / "cell"):  # an orphan of a killed run may still be saving
+    with locked(directory / "cell"):  # an orphan of a killed run may still be saving
         data = load(cell.data)
         if checks.exit_code(findings := checks.check(data)) == 2:
             raise ValueError(f"{cell.data}: " + "; ".join(finding.problem for finding in findings if finding.severity == "error"))
@@ -133,14 +134,14 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
 def rows_of(cell: Cell, directory: Path) -> list[Row]:
     """A cell's rows as the store keeps them: an evaluation of a seed each, with all that is needed to know what it is."""
     facts = facts_of(cell, directory)
-    costs = {entry.pop("updates"): entry for entry in map(json.loads, (directory / TIMES).read_text().splitlines())}
+    costs = {each.updates: {"seconds": each.seconds, "gigabytes": each.gigabytes} for each in read_times(directory)}
     return [facts | costs.get(row["updates"], {}) | row for row in read_rows(directory)]
 
 
 def facts_of(cell: Cell, directory: Path) -> Row:
     """What all rows of a cell say."""
     plan = runs.read_plan(directory)
-    starts = json.loads((directory / "environment.json").read_text())
+    starts = describe_starts(directory)
     start = starts[-1]
     kind = cell.origin().split()[0]
     return {
@@ -156,12 +157,12 @@ def facts_of(cell: Cell, directory: Path) -> Row:
         "environment": cell.environment,  # left out: the dataset's own, or none
         "source": kind,
         "fingerprint": plan.fingerprint,
-        "commit": ", ".join(dict.fromkeys(str(each["commit"]) for each in starts)),  # several where it went on with newer code
-        "versions": json.dumps(start["versions"], sort_keys=True),
-        "machine": f"{start['platform']}, {start['cores']} cores, {', '.join(start['devices'])}",
-        "started": starts[0]["started"],
+        "commit": ", ".join(dict.fromkeys(str(each.commit) for each in starts)),  # several where it went on with newer code
+        "versions": json.dumps(start.versions, sort_keys=True),
+        "machine": start.machine,
+        "started": starts[0].started,
         "seeds_together": len(plan.seeds),
-        "cores_used": start.get("cores_used"),
+        "cores_used": start.cores_used,
     }
 
 
@@ -172,7 +173,6 @@ def diverged_rows(cell: Cell, directory: Path, error: runs.Diverged) -> list[Row
     return [row | {"diverged": error.told} for row in own or [facts_of(cell, directory) | {"seed": error.seed, "updates": 0}]]
 
 
-TIMES = "times.jsonl"
 STATUS = "status.json"
 
 
@@ -191,8 +191,8 @@ class Progress:
     def read(cls, directory: Path) -> "Progress":
         """What the cell last wrote; a fresh one where it has written nothing."""
         try:
-            return cls(**json.loads((directory / STATUS).read_text()))
-        except (OSError, json.JSONDecodeError):
+            return read_record(directory / STATUS, cls, "it is written anew")
+        except (OSError, ValueError):  # it is for people to watch, and nothing depends on it
             return cls()
 
 
@@ -204,6 +204,7 @@ class Status:
         self._directory, self._watched, self._progress = directory, watched, Progress(of=cell.updates)
         self._scores: dict[int, float] = {}
         self._seconds = self._last = 0.0
+        self._timed = 0  # the newest evaluation in the file of times
 
     def __enter__(self) -> Self:
         return self
@@ -214,10 +215,8 @@ class Status:
 
     def begin(self, updates: int, done: int) -> None:
         """A run of `updates` starts (or goes on) at `done`."""
-        path = self._directory / TIMES
-        kept = [line for line in path.read_text().splitlines() if json.loads(line)["updates"] <= done] if path.exists() else []
-        path.write_text("".join(f"{line}\n" for line in kept))
-        self._seconds = json.loads(kept[-1])["seconds"] if kept else 0.0
+        kept = keep_times(self._directory, done)
+        self._seconds, self._timed = (kept[-1].seconds, kept[-1].updates) if kept else (0.0, 0)
         self._start, self._since, self._last = done, time.monotonic(), time.monotonic()
         self._tell(state="running", done=done, of=updates)
 
@@ -239,26 +238,19 @@ class Status:
         if (headline := row.get("score", row.get("return"))) is not None:
             self._scores[row["seed"]] = headline
             self._tell(score=sum(self._scores.values()) / len(self._scores))
-        if not self._timed(row["updates"]):
-            with (self._directory / TIMES).open("a") as file:
-                told = {"updates": row["updates"], "seconds": round(self._seconds, 3), "gigabytes": peak_gigabytes()}
-                file.write(json.dumps(told) + "\n")
+        if self._timed < row["updates"]:
+            add_times(self._directory, Times(row["updates"], round(self._seconds, 3), peak_gigabytes()))
+            self._timed = row["updates"]
         self._last = time.monotonic()
 
     def warn(self, text: str) -> None:
         """Something a person should know: a worker's output is the cell's log."""
         print(text, flush=True)
 
-    def _timed(self, updates: int) -> bool:
-        lines = (self._directory / TIMES).read_text().splitlines()
-        return bool(lines) and json.loads(lines[-1])["updates"] >= updates
-
     def _tell(self, **changes: Any) -> None:
         for name, value in changes.items():
             setattr(self._progress, name, value)
-        partial = self._watched / f"{STATUS}.partial"
-        partial.write_text(json.dumps(asdict(self._progress)))
-        partial.replace(self._watched / STATUS)
+        write_whole(self._watched / STATUS, json.dumps(asdict(self._progress)), durable=False)
 
 
 def seeds_of(name: str) -> tuple[int, ...]:

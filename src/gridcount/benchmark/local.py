@@ -5,25 +5,26 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from types import FrameType
 
 from rich.console import Console
 
 from gridcount.benchmark.cells import SEEDS, STATUS, Cell, Progress, seeds_of
 from gridcount.benchmark.overview import Overview
 from gridcount.benchmark.store import finished_seeds, read_results, write_rows
+from gridcount.files import open_plain, write_whole
+from gridcount.interrupts import STOPPED, stopping
 from gridcount.training.checkpoints import numbered
 from gridcount.training.logs import Row
 from gridcount.training.loop import available_cores
 
 POLL = 0.5  # seconds between looks at the workers
-STOPPED = 130  # what a worker returns that was told to stop
+SAVING = "stopping: each cell saves where it is; press Ctrl-C again not to wait for them"
+AT_ONCE = "stopped at once; cells save by themselves: give the same command again to go on"
 
 
 @dataclass
@@ -95,17 +96,17 @@ def run_local(
     free = [tuple(cores[i * share : (i + 1) * share] or cores[i % len(cores) :][:1]) for i in range(workers)]
     waiting, running, problems = list(cells), list[Job](), dict[str, str]()
     (out / "cells").mkdir(parents=True, exist_ok=True)
-    with _stopping() as stop, Overview(console, cells, lambda cell: Progress.read(cell.directory(out / "cells"))) as overview:
-        while running or (waiting and not stop):
-            while waiting and free and not stop:
+    with stopping(SAVING, AT_ONCE) as stop, Overview(console, cells, lambda cell: Progress.read(cell.directory(out / "cells"))) as overview:
+        while running or (waiting and not stop.requested):
+            while waiting and free and not stop.requested:
                 running.append(_start(waiting.pop(0), out, free.pop(0), trusted))
             for job in [job for job in running if job.process.poll() is not None]:
                 running.remove(job)
                 free.append(job.cores)
-                if job.process.returncode and not stop:
+                if job.process.returncode and not stop.requested:
                     problems[overview.label(job.cell)] = _last_words(job.cell.directory(out / "cells"), job.process.returncode)
                 overview.ended(job.cell, job.process.returncode)
-            if stop:
+            if stop.requested:
                 for job in running:
                     job.process.send_signal(signal.SIGTERM)
                 for job in running:
@@ -119,10 +120,10 @@ def run_local(
 def _start(cell: Cell, out: Path, cores: tuple[int, ...], trusted: Sequence[str]) -> Job:
     directory = cell.directory(out / "cells")
     directory.mkdir(parents=True, exist_ok=True)
-    (directory / "cell.json").write_text(cell.to_json())
+    write_whole(directory / "cell.json", cell.to_json(), durable=False)
     (directory / STATUS).unlink(missing_ok=True)  # of an earlier start, whose last words are not this one's
     words = [str(directory / "cell.json"), str(directory), str(cell.results(out / "results")), ",".join(map(str, cores))]
-    with (directory / "log.txt").open("ab") as log:
+    with open_plain(directory / "log.txt", "ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "gridcount.benchmark.worker", *words, *trusted],
             stdin=subprocess.DEVNULL,
@@ -147,19 +148,3 @@ def _last_words(directory: Path, code: int) -> str:
         return "stopped from outside; the same command goes on where it stopped"
     lines = (directory / "log.txt").read_text(errors="replace").strip().splitlines()
     return Progress.read(directory).note or (lines[-1] if lines else "it ended without a word")
-
-
-@contextmanager
-def _stopping() -> Iterator[list[bool]]:
-    """A list that is no longer empty once the user wants to stop."""
-    stop: list[bool] = []
-
-    def request(number: int, frame: FrameType | None) -> None:
-        stop.append(True)
-
-    previous = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

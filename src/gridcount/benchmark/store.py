@@ -1,15 +1,18 @@
 """The results store: Parquet, a row per evaluation of a seed, a file per cell, merged by reading several places at once."""
 
 import json
-import os
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import with_new_names
 from gridcount.data.arrow_files import open_arrow
+from gridcount.files import convert_record, decode_record, whole_file
+from gridcount.files.records import Count
 from gridcount.training.logs import Row
 
 try:
@@ -19,8 +22,6 @@ except ImportError as error:
     raise ImportError(f"results are kept as Parquet ({error}). Install it with: pip install 'gridcount[benchmark]'") from error
 
 RUN = ("suite", "key", "seed")  # whose rows belong together
-WORDS = ("suite", "key", "algorithm", "dataset", "config", "fingerprint")  # what every row has
-WHOLE = ("seed", "updates", "planned_updates")
 FREE = {  # may differ between two records of the same run, or be missing from the older one
     *("seconds", "gigabytes", "seeds_together", "cores_used"),
     *("in_log", "in_log_expected", "action_distance", "action_distance_expected"),
@@ -29,14 +30,44 @@ SUFFIX = ".parquet"
 BATCH = 10_000  # rows read together
 
 
+class ResultRow(msgspec.Struct, rename={"returned": "return"}):
+    """What a row says besides an algorithm's own metrics; what is not there, or null, was not recorded."""
+
+    suite: str
+    key: str
+    algorithm: str
+    dataset: str
+    config: str  # the hyper-parameters, as JSON
+    fingerprint: str  # of the data
+    seed: Count
+    updates: Count
+    planned_updates: Count
+    variant: str | None = None
+    preset: str | None = None
+    environment: str | None = None
+    source: str | None = None
+    run: str | None = None
+    commit: str | None = None
+    versions: str | None = None
+    machine: str | None = None
+    started: str | None = None
+    diverged: str | None = None
+    episodes: Count | None = None
+    seeds_together: Count | None = None
+    cores_used: Count | None = None
+    seconds: float | None = None
+    gigabytes: float | None = None
+    score: float | None = None
+    returned: float | None = None
+    success: float | None = None
+
+
 def write_rows(path: Path, rows: list[Row]) -> Path:
     """Write rows whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
     names = list(dict.fromkeys(name for row in rows for name in row))  # algorithms differ in their metrics: what one lacks is null
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
-    partial = path.with_suffix(f".{os.getpid()}.partial")  # nobody else's, should two processes write the same rows
-    pq.write_table(table, partial, compression="zstd")
-    partial.replace(path)
+    with whole_file(path) as file:
+        pq.write_table(table, file, compression="zstd")
     return path
 
 
@@ -113,14 +144,12 @@ def _read(path: Path) -> list[Row]:
         rows: list[Row] = [row for table in file.batches(BATCH) for row in table.to_pylist()]
     if not rows:
         raise ValueError(f"{path}: no rows in it; delete it, or leave it out")
-    for name in (*WORDS, *WHOLE):
-        if name not in rows[0]:
-            raise ValueError(f"{path}: not a file of results; it has no column '{name}'")
-        kind = str if name in WORDS else int
-        if bad := [row[name] for row in rows if not isinstance(row[name], kind)]:
-            raise ValueError(f"{path}: not a file of results; its column '{name}' holds {bad[0]!r}")
+    for number, row in enumerate(rows, start=1):
+        source, way_out = f"{path}, row {number}", "this is not a file of results; leave it out"
+        convert_record(row, ResultRow, source, way_out)
+        convert_record(row, dict[str, str | int | float | bool | None], source, way_out)
     for config in {row["config"] for row in rows}:
-        _refuse_no_object(path, config)
+        decode_record(config.encode(), dict[str, Any], f"{path}: its column 'config'", "This is not a file of results; leave it out")
     today = {made: _with_new_names(*made) for made in {(row["algorithm"], row["config"]) for row in rows}}
     rows = [row | {"config": today[row["algorithm"], row["config"]]} for row in rows]
     return [{name: value for name, value in row.items() if value is not None} for row in rows]
@@ -131,12 +160,3 @@ def _with_new_names(algorithm: str, config: str) -> str:
     if algorithm not in ALGORITHMS:
         return config
     return json.dumps(with_new_names(ALGORITHMS[algorithm], json.loads(config)), sort_keys=True)
-
-
-def _refuse_no_object(path: Path, config: str) -> None:
-    try:
-        found = json.loads(config)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}: its column 'config' holds {config!r}, which is not JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise ValueError(f"{path}: its column 'config' holds {config!r}, which is not a table of settings")

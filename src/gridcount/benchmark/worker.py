@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
-CLAIMS: list[IO[str]] = []  # locks on cores
+CLAIMS: list[IO[bytes]] = []  # locks on cores
 
 
 def main(cell_file: str, directory: str, results: str, cores: str, *trusted: str) -> int:
@@ -33,12 +33,12 @@ def main(cell_file: str, directory: str, results: str, cores: str, *trusted: str
         trust(name)
     try:
         rows = run_cell(Cell.from_json(Path(cell_file).read_text()), Path(directory))
+        write_rows(Path(results), rows)
     except Interrupted:
         return 130
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    write_rows(Path(results), rows)
     return 0
 
 
@@ -46,12 +46,14 @@ def _claim(count: int) -> set[int]:
     """Some cores of this machine that no other worker has claimed; any, where too few are free."""
     import fcntl
 
+    from gridcount.files import open_plain
+
     cores = sorted(os.sched_getaffinity(0))
     claimed: set[int] = set()
     for core in cores:
-        with suppress(OSError), ExitStack() as unless_locked:
+        with suppress(OSError, ValueError), ExitStack() as unless_locked:
             path = Path(tempfile.gettempdir()) / f"gridcount-{os.getuid()}-core-{core}.lock"
-            lock = unless_locked.enter_context(path.open("w"))
+            lock = unless_locked.enter_context(open_plain(path, "ab"))
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             unless_locked.pop_all()  # held until this process ends
             CLAIMS.append(lock)

@@ -1,7 +1,6 @@
 """D4RL's HDF5 layout: written whole or not at all, read with its traps handled and its damages named."""
 
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from gridcount.data.cut import to_transitions
 from gridcount.data.hdf5 import find_in_file, open_hdf5, validate_size
 from gridcount.data.log import Log, Problems, actions, flags, join, matrix, refuse_no_matrix, refuse_no_vector, refuse_text, rewards
 from gridcount.data.transitions import Transitions, chunks
+from gridcount.files import whole_file
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
 OPTIONAL = ("timeouts", "next_observations")
@@ -23,19 +23,11 @@ MATRICES = ("observations", "actions", "next_observations")  # the rest hold one
 
 def write_hdf5(path: str | Path, columns: Mapping[str, NDArray[Any]], attributes: Mapping[str, str | int | float]) -> None:
     """Write columns (a name may hold a '/', as infos/goal does) and attributes; `path` appears complete or not at all."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # its own per process, so two writers do not mix
-    try:
-        with h5py.File(partial, "w") as file:
-            for key, column in columns.items():
-                file.create_dataset(key, data=column, compression="gzip", compression_opts=1, shuffle=True)
-            file.attrs.update(dict(attributes))
-        with partial.open("rb") as written:
-            os.fsync(written.fileno())  # the bytes reach the disk before the name does
-        os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
+    # The file is locked as long as it is partial, so HDF5 must not try to lock it too.
+    with whole_file(Path(path)) as partial, h5py.File(partial.name, "w", locking=False) as file:
+        for key, column in columns.items():
+            file.create_dataset(key, data=column, compression="gzip", compression_opts=1, shuffle=True)
+        file.attrs.update(dict(attributes))
 
 
 def read_hdf5(path: str | Path, name: str | None = None) -> Transitions:

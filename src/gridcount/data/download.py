@@ -13,8 +13,9 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
-from gridcount.data.cache import alone, cache_directory, make_cache_folder
+from gridcount.data.cache import cache_directory, make_cache_folder
 from gridcount.data.catalogue import unknown
+from gridcount.files import locked, write_whole
 
 HOST = "http://rail.eecs.berkeley.edu"
 TIMEOUT = 30.0  # seconds without a byte
@@ -60,7 +61,7 @@ def fetch(name: str, console: Console | None = None) -> Path:
     file, console = published()[name], console or Console(stderr=True)
     if not file.target.is_file():
         make_cache_folder("datasets")
-        with alone(file.target):
+        with locked(file.target):
             if not file.target.is_file():  # else another process brought it while this one waited
                 _download(file, console)
     _verify(file)
@@ -88,7 +89,7 @@ def _download(file: Published, console: Console) -> None:
         raise ValueError(
             f"{file.url}: what arrived is not an HDF5 file; it was removed. Get the file elsewhere and put it at {file.target}"
         )
-    _marker(file).write_text(_fingerprint(partial, found))
+    write_whole(_marker(file), _fingerprint(partial, found))
     os.replace(partial, file.target)
 
 
@@ -148,7 +149,7 @@ def _verify(file: Published) -> None:
             f"{file.target}: its sha256 is {found}, published for {file.name} is {file.sha256}; remove it to download it again, or give its"
             " path instead of the name to use it as it is"
         )
-    _marker(file).write_text(_fingerprint(file.target, found))
+    write_whole(_marker(file), _fingerprint(file.target, found))
 
 
 def _marker(file: Published) -> Path:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from rich.console import Console
 
 from gridcount.data import local, maze2d
-from gridcount.data.cache import alone, cache_directory
+from gridcount.data.cache import cache_directory
 from gridcount.data.catalogue import MAZE_NAMES, NAMES, unknown
 from gridcount.data.columns import Columns
 from gridcount.data.cut import Bounds, Cut, cut, to_transitions
@@ -19,6 +19,7 @@ from gridcount.data.memory import memory_limit
 from gridcount.data.minari import PREFIX, find_minari, is_minari, minari_environment, minari_folder, minari_pieces
 from gridcount.data.tables import SUFFIXES, table_pieces
 from gridcount.data.transitions import Transitions
+from gridcount.files import locked
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
 Source = Literal["auto", "d4rl", "generated"]
@@ -139,8 +140,8 @@ def recorded_environment(name: str) -> Collected | None:
     """The environment that a Minari dataset says it was collected in, imported or not; None for everything else."""
     folder = _local_folder(name)
     if folder is not None:
-        facts = local.read_meta(folder).get("environment")
-        return None if facts is None else Collected(facts["id"], tuple(facts["options"]))
+        facts = local.read_meta(folder).environment
+        return None if facts is None else Collected(facts.id, facts.options)
     path = Path(name)
     if name in NAMES or path.is_file():
         return None
@@ -279,9 +280,10 @@ def _unpacked(name: str, path: Path) -> Transitions:
     facts = path.stat()
     origin: dict[str, Any] = {"source": path.name, "bytes": facts.st_size, "modified": facts.st_mtime_ns}
     folder = cache_directory() / "unpacked" / name
-    with alone(folder):
+    with locked(folder):
         try:
-            fresh = {key: local.read_meta(folder).get(key) for key in origin} == origin
+            meta = local.read_meta(folder)
+            fresh = {key: getattr(meta, key) for key in origin} == origin
         except ValueError:
             fresh = False
         if not fresh:

@@ -1,22 +1,53 @@
 """The local layout: a folder per dataset, one .npy per column and meta.json, there whole or not at all, ready to be memory-mapped."""
 
 import json
-import os
 import re
-import shutil
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from gridcount.data.cache import cache_directory
 from gridcount.data.catalogue import NAMES
 from gridcount.data.cut import Cut
 from gridcount.data.transitions import Transitions
+from gridcount.files import read_record, whole_folder
+from gridcount.files.records import Count
 
 FORMAT = 1  # of the folder; another is refused with the advice to import again
 COLUMNS = ("observation", "action", "reward", "next_observation", "terminated", "episode_end")
+
+
+class RecordedEnvironment(msgspec.Struct, frozen=True):
+    """Where a log says it was collected."""
+
+    id: str
+    options: tuple[str, ...] = ()
+
+
+class StoredColumn(msgspec.Struct, frozen=True):
+    """The type and the shape of a column's file."""
+
+    dtype: str
+    shape: tuple[Count, ...]
+
+
+class Meta(msgspec.Struct, frozen=True):
+    """What `meta.json` says of a dataset."""
+
+    format: int
+    rows: Count
+    columns: dict[str, StoredColumn]
+    action_low: tuple[float, ...]
+    action_high: tuple[float, ...]
+    observation_names: tuple[str, ...] = ()
+    action_names: tuple[str, ...] = ()
+    environment: RecordedEnvironment | None = None
+    source: str | None = None  # the file it was made from, and of a published one its size and time
+    bytes: int | None = None
+    modified: int | None = None
 
 
 def imported_directory() -> Path:
@@ -41,23 +72,8 @@ def write_local(folder: Path, data: Cut, facts: dict[str, Any] | None = None, re
     """Write a dataset; `folder` appears complete or not at all, and an older one stays until the new one is whole."""
     if folder.exists() and not replace:
         raise ValueError(f"{folder}: there is a dataset of this name already; choose another name or give --replace")
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
-    old = folder.with_name(f".{folder.name}.{os.getpid()}.old")
-    try:
-        partial.mkdir()
+    with whole_folder(folder) as partial:
         _write(partial, data, facts or {})
-        for file in partial.iterdir():  # the bytes reach the disk before the name does
-            with file.open("rb") as written:
-                os.fsync(written.fileno())
-        if folder.exists():
-            os.rename(folder, old)
-        os.rename(partial, folder)
-    finally:
-        if old.exists() and not folder.exists():
-            os.rename(old, folder)
-        shutil.rmtree(old, ignore_errors=True)
-        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _write(folder: Path, data: Cut, facts: dict[str, Any]) -> None:
@@ -89,16 +105,18 @@ def _write(folder: Path, data: Cut, facts: dict[str, Any]) -> None:
     (folder / "meta.json").write_text(json.dumps(meta, indent=2))
 
 
-def read_meta(folder: Path) -> dict[str, Any]:
+def read_meta(folder: Path) -> Meta:
     """What is recorded of a dataset."""
+    path, way_out = folder / "meta.json", "import the dataset again"
     try:
-        meta = json.loads((folder / "meta.json").read_text())
-        found, _ = meta["format"], (meta["rows"], meta["columns"], meta["action_low"], meta["action_high"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{folder / 'meta.json'}: cannot be read ({error}); import the dataset again") from error
-    if found != FORMAT:
-        raise ValueError(f"{folder}: was written in format {found}, this is {FORMAT}; import the dataset again")
-    return dict(meta)
+        meta = read_record(path, Meta, way_out)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read ({error}); {way_out}") from error
+    if meta.format != FORMAT:
+        raise ValueError(f"{folder}: was written in format {meta.format}, this is {FORMAT}; {way_out}")
+    if meta.action_low and not all(low < high for low, high in zip(meta.action_low, meta.action_high, strict=False)):
+        raise ValueError(f"{path}: 'action_low' is not below 'action_high' everywhere; {way_out}")
+    return meta
 
 
 def read_local(folder: Path, name: str | None = None, memory_map: bool = False) -> Transitions:
@@ -114,16 +132,16 @@ def read_local(folder: Path, name: str | None = None, memory_map: bool = False) 
             array = mapped if memory_map else np.array(mapped)
         except (OSError, ValueError, EOFError, TypeError, OverflowError) as error:
             raise ValueError(f"{path}: missing or damaged ({error}); import the dataset again") from error
-        recorded = meta["columns"].get(column, {})
-        if [str(array.dtype), list(array.shape)] != [recorded.get("dtype"), recorded.get("shape")]:
+        recorded = meta.columns.get(column)
+        if recorded != StoredColumn(str(array.dtype), array.shape):
             raise ValueError(f"{path}: is {array.dtype} {array.shape}, meta.json says {recorded}; import the dataset again")
         columns[column] = array
-    low, high = (np.asarray(meta[end], np.float64) for end in ("action_low", "action_high"))
+    low, high = (np.asarray(end, np.float64) for end in (meta.action_low, meta.action_high))
     return Transitions(
         **columns,
         name=folder.name if name is None else name,
         action_low=low,
         action_high=high,
-        observation_names=tuple(meta.get("observation_names", ())),
-        action_names=tuple(meta.get("action_names", ())),
+        observation_names=meta.observation_names,
+        action_names=meta.action_names,
     )

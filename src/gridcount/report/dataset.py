@@ -9,6 +9,7 @@ from gridcount.counts.grid import fit_states
 from gridcount.data.catalogue import MAZE_NAMES, NAMES
 from gridcount.data.describe import Description, describe
 from gridcount.data.transitions import Transitions
+from gridcount.files import whole_file
 
 PER_ROW = 6  # small histograms side by side
 OBSERVATION, ACTION = "tab:blue", "tab:orange"
@@ -35,7 +36,8 @@ def plot_description(data: Transitions, folder: str | Path, description: Descrip
     for name, (subtitle, figure) in pictures.items():
         figure.suptitle(f"{title}: {subtitle}", fontsize=11)
         path = folder / f"{name}.png"
-        figure.savefig(path, dpi=120)
+        with whole_file(path, durable=False) as file:
+            figure.savefig(file, dpi=120, format="png")
         written.append(path)
     return written
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from gridcount.files import whole_file
 from gridcount.report import statistics
 from gridcount.report.experiments import Section, in_words
 from gridcount.report.tables import AGGREGATES, is_ablation
@@ -40,7 +41,8 @@ def draw_section(section: Section, folder: Path, stem: str) -> list[Path]:
         if figure is not None:
             for suffix, facts in (("png", {"Software": None}), ("pdf", {"CreationDate": None})):
                 path = folder / f"{stem}-{name}.{suffix}"
-                figure.savefig(path, dpi=150, metadata=facts)
+                with whole_file(path, durable=False) as file:
+                    figure.savefig(file, dpi=150, metadata=facts, format=suffix)
                 written.append(path)
     return written
 

@@ -11,9 +11,11 @@ from gridcount.algorithms.contract import Prepared
 from gridcount.data.catalogue import MAZE_NAMES
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import evaluate
+from gridcount.files import whole_file
 from gridcount.losses import count_uncertainty
 from gridcount.report.labels import dataset_in_words, run_labels
 from gridcount.training.checkpoints import numbered
+from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row, read_rows
 from gridcount.training.run import read_plan, restore_policies
 
@@ -33,7 +35,8 @@ def draw_curves(runs: list[Path], path: Path) -> Path:
     """Normalised score (or return, where a run has no score) over updates: the mean over seeds, shaded from lowest to highest."""
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    found, plans = [read_rows(run) for run in runs], [read_plan(run) for run in runs]
+    plans = [read_plan(run) for run in runs]
+    found = [evaluations_of(run, plan) for run, plan in zip(runs, plans, strict=True)]
     metric = "score" if all("score" in row for rows in found for row in rows if "return" in row) else "return"
     for run, rows, plan, label, colour in zip(runs, found, plans, run_labels(runs, plans), _cycle(len(runs)), strict=True):
         updates, scores = curve(rows, plan.seeds, metric)
@@ -136,10 +139,6 @@ def _cycle(count: int) -> list[str]:
 
 def _save(figure: Figure, path: Path) -> Path:
     """Write a picture whole or not at all."""
-    partial = path.with_suffix(f".partial{path.suffix}")
-    try:
-        figure.savefig(partial, dpi=130)
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+    with whole_file(path, durable=False) as file:
+        figure.savefig(file, dpi=130, format=path.suffix.removeprefix(".") or "png")
     return path

@@ -7,8 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 
 from gridcount.report.experiments import RUNS
-from gridcount.training.logs import Row, read_rows
+from gridcount.training.history import evaluations_of
+from gridcount.training.logs import Row
+from gridcount.training.machine import describe_starts
 from gridcount.training.run import read_plan
+from gridcount.training.times import read_times
 
 
 def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
@@ -16,13 +19,10 @@ def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
     found: list[Row] = []
     owner: dict[tuple[str, int], Path] = {}
     for directory in directories:
-        plan, rows = read_plan(directory), read_rows(directory)
-        environment = directory / "environment.json"
-        starts = json.loads(environment.read_text()) if environment.exists() else [{}]
-        times = directory / "times.jsonl"
-        seconds = (
-            {entry["updates"]: entry["seconds"] for entry in map(json.loads, times.read_text().splitlines())} if times.exists() else {}
-        )
+        plan = read_plan(directory)
+        rows = evaluations_of(directory, plan)
+        starts = describe_starts(directory)
+        seconds = {entry.updates: entry.seconds for entry in read_times(directory)}
         dataset = Path(plan.dataset).name
         what = json.dumps([asdict(plan) | {"seeds": []}], sort_keys=True)
         key = f"{plan.algorithm}--{dataset}--{hashlib.sha256(what.encode()).hexdigest()[:10]}"
@@ -41,18 +41,12 @@ def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
             "episodes": plan.episodes,
             "source": plan.source or None,
             "fingerprint": plan.fingerprint,
-            "commit": ", ".join(dict.fromkeys(start["commit"] for start in starts if start.get("commit"))) or None,
-            "versions": json.dumps(starts[-1].get("versions", {}), sort_keys=True),
-            "machine": _machine(starts[-1]),
-            "started": starts[0].get("started"),
+            "commit": ", ".join(dict.fromkeys(start.commit for start in starts if start.commit)) or None,
+            "versions": json.dumps(starts[-1].versions, sort_keys=True),
+            "machine": starts[-1].machine,
+            "started": starts[0].started,
             "seeds_together": len(plan.seeds),
-            "cores_used": starts[-1].get("cores_used"),
+            "cores_used": starts[-1].cores_used,
         }
         found += [facts | {"seconds": seconds.get(row["updates"])} | row for row in rows]
     return found
-
-
-def _machine(start: Row) -> str | None:
-    if "platform" not in start:
-        return None
-    return f"{start['platform']}, {start['cores']} cores, {', '.join(start['devices'])}"

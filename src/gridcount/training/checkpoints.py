@@ -5,18 +5,35 @@ values. The zip format's checksums catch a damaged file. Orbax would bring shard
 of a few hundred megabytes on one host does not need, at the price of a second of start-up and nine more packages.
 """
 
-import os
+import json
+import re
 from pathlib import Path
 from typing import Any, cast
 
 import jax
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
+
+from gridcount.files import decode_record, open_plain, whole_file
+from gridcount.files.records import AtLeastOne, Count
+from gridcount.training.logs import METRICS, Marks, read_marked
 
 SPARSE_BELOW = 0.25  # store positions and values where fewer than this share is not zero
 SPARSE_FROM = 1 << 20  # and the array has at least this many entries
 
+RECORD = "run"  # the array that holds a run's record, as JSON
+DELETE = "delete it to go on from the one before"
+
 Arrays = dict[str, NDArray[Any]]
+BlockMetrics = tuple[AtLeastOne, dict[str, list[float]]]  # a block's updates, and per metric its mean over them, seed by seed
+
+
+class Record(Marks, frozen=True, kw_only=True):
+    """What a checkpoint knows of its run besides the seeds' states."""
+
+    updates: Count
+    pending: list[BlockMetrics]  # of blocks since the last evaluation
 
 
 def flatten(state: Any) -> Arrays:
@@ -38,36 +55,80 @@ def unflatten(template: Any, arrays: Arrays, source: Path) -> Any:
     return jax.tree_util.tree_unflatten(structure, [jax.numpy.asarray(arrays[name]) for name in expected])
 
 
+def recorded(record: Record) -> Arrays:
+    """A record as an array of a checkpoint, to be written last."""
+    return {RECORD: np.frombuffer(json.dumps(msgspec.to_builtins(record)).encode(), np.uint8)}
+
+
 def save(path: Path, arrays: Arrays) -> None:
     """Write a checkpoint under its final name only once it is whole and on the disk."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    with partial.open("wb") as file:
+    with whole_file(path) as file:
         np.savez(file, **cast(Any, _packed(arrays)))
-        file.flush()
-        os.fsync(file.fileno())
-    partial.replace(path)
 
 
-def load(path: Path) -> Arrays:
-    """Read a checkpoint; a damaged one is named, never half used."""
+def load(path: Path, only: str | None = None) -> Arrays:
+    """Read a checkpoint, or one array of it; a damaged one is named, never half used."""
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return _unpacked({name: file[name] for name in file.files})
+        with open_plain(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
+            return _unpacked({name: file[name] for name in file.files if only in (None, name)})
     except MemoryError:
         raise
     except Exception as error:  # a flipped bit can make a zip file seem encrypted, from the future, or anything else
-        raise ValueError(f"{path}: the checkpoint is damaged ({error}); delete it to go on from the one before") from error
+        raise damaged(path, str(error)) from error
+
+
+def read_record(path: Path, arrays: Arrays | None = None) -> Record:
+    """What a checkpoint knows of its run, from its arrays where they have been read."""
+    found = load(path, RECORD) if arrays is None else arrays
+    if RECORD not in found:  # written last
+        raise damaged(path, "its end is missing")
+    record = decode_record(found[RECORD].tobytes(), Record, f"{path}: the checkpoint is damaged", DELETE)
+    if record.updates != int(path.stem):
+        raise damaged(path, f"it says it was made after {record.updates:,} updates, and its name says {int(path.stem):,}")
+    return record
+
+
+def validate_record(path: Path, record: Record, seeds: int, updates: int, evaluate_every: int) -> None:
+    """Raise where a record cannot be that of a run with so many seeds and updates, evaluated so often."""
+    if record.updates > updates:
+        raise damaged(path, f"it says it was made after {record.updates:,} updates of {updates:,}")
+    blocks = [metrics for _, metrics in record.pending]
+    waiting, most = sum(size for size, _ in record.pending), record.updates % evaluate_every
+    if waiting > most:
+        raise damaged(path, f"{waiting:,} updates wait for an evaluation, and at most {most:,} can")
+    if any(metrics.keys() != blocks[0].keys() for metrics in blocks):
+        raise damaged(path, "its blocks of updates have different metrics")
+    if any(len(values) != seeds for metrics in blocks for values in metrics.values()):
+        raise damaged(path, f"its metrics are not those of {seeds} seeds")
+
+
+def validate_rows_kept(directory: Path, saved: list[Path], record: Record) -> None:
+    """Raise where `metrics.jsonl` no longer holds what it held at the newest checkpoint: its curve would have a hole."""
+    if not record.sizes.get(METRICS) or read_marked(directory, METRICS, record) is not None:
+        return
+    fitting = [path for path in saved[:-1] if read_marked(directory, METRICS, read_record(path)) is not None]
+    way_out = "Put the file back as the run wrote it"
+    if fitting:
+        later = " and ".join(str(path) for path in saved[saved.index(fitting[-1]) + 1 :])
+        way_out += f", or delete {later} to go on from update {int(fitting[-1].stem):,}, which the file still fits"
+    else:
+        way_out += ", or start a new run. The trained policy is whole: `gridcount evaluate` scores it"
+    raise ValueError(f"{directory / METRICS}: rows that the run had written by {saved[-1]} are missing or changed. {way_out}")
+
+
+def damaged(path: Path, how: str) -> ValueError:
+    """What to say of a checkpoint that cannot be used."""
+    return ValueError(f"{path}: the checkpoint is damaged ({how}); {DELETE}")
 
 
 def numbered(directory: Path) -> list[Path]:
     """Checkpoints of a run, oldest first."""
-    return sorted(directory.glob("[0-9]*.npz"))
+    return sorted((path for path in directory.glob("*.npz") if re.fullmatch("[0-9]+", path.stem)), key=lambda path: int(path.stem))
 
 
 def prune(directory: Path, keep: int) -> None:
     """Remove all but the newest `keep` checkpoints, and what an interrupted write left behind."""
-    for path in [*numbered(directory)[:-keep], *directory.glob("*.partial")]:
+    for path in [*numbered(directory)[:-keep], *directory.glob("[0-9]*.partial")]:
         path.unlink()
 
 

@@ -3,17 +3,18 @@
 from itertools import count
 from pathlib import Path
 
+from gridcount.files import validate_no_links
 from gridcount.training.checkpoints import numbered
 from gridcount.training.run import read_plan
 
 RUNS = Path("runs")
+LOCK = "run.lock"  # all that a run leaves that was killed before it wrote anything
 
 
 def claim(given: Path | None, stem: str) -> Path:
     """The directory given, or the next free one under runs/: made at once, so that of two runs that start together each gets its own."""
     if given is not None:
-        if (given / "config.json").exists():
-            raise ValueError(f"{given} already holds a run; go on with it by --resume, or name another directory with --run")
+        _validate_unused(given)
         given.mkdir(parents=True, exist_ok=True)
         return given
     for number in count(1):
@@ -26,15 +27,39 @@ def claim(given: Path | None, stem: str) -> Path:
     raise AssertionError("numbers do not end")
 
 
-def find_unfinished(given: Path | None, stem: str) -> Path:
+def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
     """The run to go on with: the one given, or the newest of this dataset and algorithm that is not finished."""
-    candidates = [given] if given else sorted(RUNS.glob(f"{stem}*"), key=lambda path: -path.stat().st_mtime)
-    for candidate in candidates:
-        if (candidate / "config.json").exists() and (given or not _finished(candidate)):
-            return candidate
-    raise FileNotFoundError(f"there is no unfinished run to resume under {given or RUNS / f'{stem}*'}; leave out --resume to start one")
+    if given is not None:
+        if not (given / "config.json").exists():
+            raise FileNotFoundError(f"there is no unfinished run to resume under {given}; leave out --resume to start one")
+        validate_no_links(given)
+        return given
+    unreadable = []
+    for candidate in sorted(RUNS.glob("*/config.json"), key=lambda path: -path.parent.stat().st_mtime):
+        try:
+            plan = read_plan(candidate.parent)
+        except (ValueError, OSError) as error:
+            unreadable.append(str(error))
+            continue
+        if (plan.dataset, plan.algorithm) == (dataset, algorithm) and not _finished(candidate.parent, plan.updates):
+            validate_no_links(candidate.parent)
+            return candidate.parent
+    told = f"there is no unfinished run to resume of {algorithm} on {dataset} under {RUNS}"
+    notes = "".join(f"\nNot looked at: {problem}" for problem in unreadable)
+    raise FileNotFoundError(f"{told}; name its directory with --run, or leave out --resume to start one{notes}")
 
 
-def _finished(directory: Path) -> bool:
+def _validate_unused(directory: Path) -> None:
+    """Raise where a directory holds anything: what is there is a run to resume, or none of ours to overwrite."""
+    if (directory / "config.json").exists():
+        raise ValueError(f"{directory} already holds a run; go on with it by --resume, or name another directory with --run")
+    if directory.exists() and not directory.is_dir():
+        raise ValueError(f"{directory} is not a directory; name another with --run")
+    if held := sorted(path.name for path in directory.glob("*") if path.name != LOCK):
+        told = ", ".join(held[:3]) + (" and more" if len(held) > 3 else "")
+        raise ValueError(f"{directory} is not empty (it holds {told}); a new run needs an empty or new directory, name one with --run")
+
+
+def _finished(directory: Path, updates: int) -> bool:
     saved = numbered(directory / "checkpoints")
-    return bool(saved) and int(saved[-1].stem) >= read_plan(directory).updates
+    return bool(saved) and int(saved[-1].stem) >= updates

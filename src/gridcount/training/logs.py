@@ -4,37 +4,69 @@ The event format is two length-prefixed, checksummed records deep; writing it he
 buffers, and lets a resumed run go on in the same file.
 """
 
+import hashlib
 import json
 import math
 import os
 import struct
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+import msgspec
+
+from gridcount.files import convert_record, on_full_disk, open_plain, read_lines
+from gridcount.files.records import Count
 
 Row = dict[str, Any]
+
+
+METRICS = "metrics.jsonl"
+
+
+class Marks(msgspec.Struct, frozen=True, kw_only=True):
+    """How long each log file was at a checkpoint, and the SHA-256 of that much of `metrics.jsonl`; old checkpoints have no digest.
+
+    Event files hold the clock, so their digests would make the checkpoints of equal runs differ; they can be made again anyway.
+    """
+
+    sizes: dict[str, Count]
+    digests: dict[str, str] = {}
 
 
 class MetricLog:
     """A run's metrics: `metrics.jsonl`, and one TensorBoard event file per seed."""
 
-    def __init__(self, directory: Path, seeds: tuple[int, ...], sizes: Mapping[str, int]):
-        """Open the files, each cut back to the size it had at the checkpoint (nothing after it happened)."""
-        self._files: dict[str, IO[bytes]] = {}
-        for name in ["metrics.jsonl", *(event_file(seed) for seed in seeds)]:
-            path = directory / name
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.touch()
-            os.truncate(path, min(sizes.get(name, 0), path.stat().st_size))
-            self._files[name] = path.open("ab")
-            if path.stat().st_size == 0 and name != "metrics.jsonl":
+    def __init__(self, directory: Path, seeds: tuple[int, ...], marks: Marks):
+        """Open the files, each cut back to what it held at the checkpoint (nothing after it happened).
+
+        An event file that does not hold it any more is made again from `metrics.jsonl`; `rebuilt` names those.
+        """
+        self._files: dict[str, _LogFile] = {}
+        self.rebuilt: list[str] = []
+        self._files[METRICS] = _LogFile(directory / METRICS, read_marked(directory, METRICS, marks) or b"")
+        rows = read_rows(directory)
+        for seed in seeds:
+            name = event_file(seed)
+            kept = read_marked(directory, name, marks)
+            self._files[name] = _LogFile(directory / name, kept or b"")
+            if kept is None and rows:
+                self.rebuilt.append(name)
+            if not kept:
                 self._files[name].write(_record(_event(time.time(), version="brain.Event:2")))
+                for row in rows:
+                    if row["seed"] == seed:
+                        self._write_event(row)
 
     def write(self, row: Row) -> None:
         """Append one row of one seed at one number of updates."""
         line = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
-        self._files["metrics.jsonl"].write((json.dumps(line) + "\n").encode())
+        self._files[METRICS].write((json.dumps(line) + "\n").encode())
+        self._write_event(row)
+
+    def _write_event(self, row: Row) -> None:
         scalars = {key: float(value) for key, value in row.items() if key not in ("seed", "updates") and value is not None}
         self._files[event_file(row["seed"])].write(_record(_event(time.time(), step=row["updates"], scalars=scalars)))
 
@@ -43,17 +75,61 @@ class MetricLog:
         for file in self._files.values():
             file.flush()
 
-    def sizes(self) -> dict[str, int]:
-        """Put everything on the disk and tell each file's size, for the checkpoint to remember."""
-        self.flush()
+    def marks(self) -> Marks:
+        """Put everything on the disk and tell what each file holds, for the checkpoint to remember."""
         for file in self._files.values():
-            os.fsync(file.fileno())
-        return {name: file.tell() for name, file in self._files.items()}
+            file.sync()
+        sizes = {name: file.size for name, file in self._files.items()}
+        return Marks(sizes=sizes, digests={METRICS: self._files[METRICS].digest})
 
     def close(self) -> None:
         """Close the files."""
         for file in self._files.values():
             file.close()
+
+
+class _LogFile:
+    """A file that grows, with the digest of what it holds."""
+
+    def __init__(self, path: Path, kept: bytes):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._path, self.size, self._sha256 = path, len(kept), hashlib.sha256(kept)
+        self._file = open_plain(path, "ab")
+        self._file.truncate(self.size)
+
+    @property
+    def digest(self) -> str:
+        return self._sha256.hexdigest()
+
+    def write(self, content: bytes) -> None:
+        with on_full_disk(self._path):
+            self._file.write(content)
+        self._sha256.update(content)
+        self.size += len(content)
+
+    def flush(self) -> None:
+        with on_full_disk(self._path):
+            self._file.flush()
+
+    def sync(self) -> None:
+        self.flush()
+        with on_full_disk(self._path):
+            os.fsync(self._file.fileno())
+
+    def close(self) -> None:
+        with suppress(OSError):  # what a full disk could not take was told when it was written
+            self._file.close()
+
+
+def read_marked(directory: Path, name: str, marks: Marks) -> bytes | None:
+    """As much of a log file as a checkpoint knows; None where the file does not hold that any more, or never did."""
+    path = directory / name
+    if name not in marks.sizes or not path.exists():
+        return None
+    with open_plain(path, "rb") as file:
+        content = file.read(marks.sizes[name])
+    same = hashlib.sha256(content).hexdigest() == marks.digests.get(name, hashlib.sha256(content).hexdigest())
+    return content if len(content) == marks.sizes[name] and same else None
 
 
 def event_file(seed: int) -> str:
@@ -63,17 +139,22 @@ def event_file(seed: int) -> str:
 
 def read_rows(directory: Path) -> list[Row]:
     """All rows of a run's metrics; a last line that a live run is still writing, or a killed one never finished, is left out."""
-    path = directory / "metrics.jsonl"
+    path = directory / METRICS
     if not path.exists():
-        raise FileNotFoundError(f"{directory}: not a run directory, it holds no metrics.jsonl")
-    *lines, _ = path.read_bytes().split(b"\n")  # what follows the last end of a line is not whole
-    rows = []
-    for number, line in enumerate(lines, start=1):
-        try:
-            rows.append(dict(json.loads(line)))
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{path}, line {number}: not a row of metrics ({error}); resume the run to write it anew") from error
+        raise FileNotFoundError(f"{directory}: not a run directory, it holds no {METRICS}")
+    way_out = "put the file back as the run wrote it, or leave the run out"
+    rows: list[Row] = []
+    for number, row in enumerate(read_lines(path, dict[str, int | float | None], way_out), start=1):
+        convert_record(row, _RowKeys, f"{path}, line {number}", way_out)
+        rows.append(row)
     return rows
+
+
+class _RowKeys(msgspec.Struct):
+    """What every row has."""
+
+    updates: Count
+    seed: Count
 
 
 def _record(data: bytes) -> bytes:

@@ -10,10 +10,45 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import msgspec
 
+from gridcount.files import convert_record, read_record
 from gridcount.training.loop import available_cores
 
 PACKAGES = ("gridcount", "jax", "jaxlib", "equinox", "optax", "numpy", "mujoco", "gymnasium", "gymnasium-robotics")
+
+
+class Start(msgspec.Struct, frozen=True):
+    """An entry of a run's `environment.json`, as far as others read it; what an old run does not say is left out."""
+
+    started: str | None = None
+    commit: str | None = None
+    platform: str | None = None
+    cores: int | None = None
+    cores_used: int | None = None
+    devices: tuple[str, ...] = ()
+    versions: dict[str, str] = {}
+
+    @property
+    def machine(self) -> str | None:
+        """In words."""
+        return None if self.platform is None else f"{self.platform}, {self.cores} cores, {', '.join(self.devices)}"
+
+
+def read_starts(directory: Path) -> list[dict[str, Any]]:
+    """The entries of a run's `environment.json`, checked, with all that they say; none where there is no such file."""
+    path = directory / "environment.json"
+    way_out = "put the file back as the run wrote it, or delete it: it only records machines and versions"
+    if not path.exists():
+        return []
+    entries = read_record(path, list[dict[str, Any]], way_out)
+    convert_record(entries, list[Start], str(path), way_out)
+    return entries
+
+
+def describe_starts(directory: Path) -> list[Start]:
+    """The starts of a run, at least one."""
+    return [convert_record(entry, Start, str(directory), "") for entry in read_starts(directory)] or [Start()]
 
 
 def describe_machine() -> dict[str, Any]:

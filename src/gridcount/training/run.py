@@ -3,15 +3,13 @@
 import hashlib
 import json
 import math
-import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import jax
@@ -20,24 +18,27 @@ import numpy as np
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import Prepared, Report, with_new_names
 from gridcount.algorithms.ranges import refuse_out_of_range
-from gridcount.data.cache import alone
 from gridcount.data.catalogue import unknown
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.evaluation.environments import dimensions, refuse_misfit
 from gridcount.evaluation.rollouts import Act, InUnits, evaluate
+from gridcount.files import locked, read_record, validate_no_links, write_whole
+from gridcount.files.records import AtLeastOne, Count
+from gridcount.interrupts import Stop, stopping
 from gridcount.training import checkpoints
+from gridcount.training.checkpoints import BlockMetrics, Record
 from gridcount.training.judging import LogJudge, why_diverged
-from gridcount.training.logs import MetricLog, Row, read_rows
+from gridcount.training.logs import METRICS, Marks, MetricLog, Row, read_rows
 from gridcount.training.loop import SeedMetrics, make_learners, seed_keys
-from gridcount.training.machine import describe_machine
+from gridcount.training.machine import describe_machine, read_starts
 from gridcount.training.progress import Display
 
 EPOCH = 1000  # updates per block at most
+OWN_FILES = (METRICS, "environment.json", "checkpoints", "tensorboard")  # what a run makes besides config.json, which comes first
+AFTER_BLOCK = "stopping after this block of updates; press Ctrl-C again to stop at once"
+AT_ONCE = "stopped at once; go on from the last checkpoint, if there is one, with --run {} --resume"
 EXPLODED = 1e8  # no metric of a healthy run reaches this many squares of what its rewards can add up to,
 LEAST_SCALE = 100.0  # of which at least this is taken for granted: rewards of 1 for ever
-
-
-BlockMetrics = tuple[int, dict[str, list[float]]]  # a block's number of updates, and per metric its mean over them, seed by seed
 
 
 class Diverged(RuntimeError):
@@ -61,10 +62,10 @@ class Plan:
     environment: str | None  # where policies are scored; None: they are not
     algorithm: str
     fields: dict[str, Any]  # the algorithm's hyper-parameters, every "auto" settled
-    seeds: tuple[int, ...]
-    updates: int
-    evaluate_every: int
-    episodes: int
+    seeds: tuple[Count, ...]
+    updates: AtLeastOne
+    evaluate_every: AtLeastOne
+    episodes: AtLeastOne
     fingerprint: str  # of the data
     scale_actions: bool = False  # how a file's actions came to lie in [-1, 1]
     action_low: tuple[float, ...] = ()
@@ -74,14 +75,20 @@ class Plan:
 
     def check(self) -> None:
         """Refuse a plan that cannot be carried out, before anything is computed."""
+        self.check_numbers()
         if self.algorithm not in ALGORITHMS:
             raise unknown("algorithm", self.algorithm, tuple(ALGORITHMS))
         if self.environment is not None:
             dimensions(self.environment)  # which makes it, or says why not
+
+    def check_numbers(self) -> None:
+        """Refuse numbers that no run can have."""
         if not self.seeds or self.updates < 1 or self.evaluate_every < 1 or self.episodes < 1:
             raise ValueError("seeds, updates, evaluate-every and episodes must all be at least 1")
         if min(self.seeds) < 0:
             raise ValueError(f"seed is {min(self.seeds)}; it must be at least 0")
+        if len(set(self.seeds)) < len(self.seeds):
+            raise ValueError(f"a seed stands twice in {list(self.seeds)}; each is trained once")
 
     def evaluates_after(self, done: int) -> bool:
         """Whether policies are scored after this many updates: at every multiple of `evaluate_every`, and at the end."""
@@ -94,7 +101,11 @@ class Plan:
 
     def make_algorithm(self) -> Any:
         """The algorithm with this plan's hyper-parameters."""
+        if self.algorithm not in ALGORITHMS:
+            raise unknown("algorithm", self.algorithm, tuple(ALGORITHMS))
         kind = ALGORITHMS[self.algorithm]
+        if lost := [name for name in self.fields if name not in kind.__dataclass_fields__]:
+            raise unknown(f"setting of {self.algorithm}", lost[0], tuple(kind.__dataclass_fields__))
         algorithm = kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in self.fields.items()})
         refuse_out_of_range(algorithm)
         return algorithm
@@ -112,12 +123,22 @@ def read_plan(directory: Path) -> Plan:
     path = directory / "config.json"
     if not path.exists():
         raise FileNotFoundError(f"{directory}: not a run directory, it holds no config.json")
+    plan = read_record(path, Plan, "put the file back as the run wrote it, or start a new run", closed=True)
     try:
-        plan = Plan(**json.loads(path.read_text()))
-    except (json.JSONDecodeError, TypeError) as error:
-        raise ValueError(f"{path}: not a run's configuration ({error})") from error
+        plan.check_numbers()
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
     known = with_new_names(ALGORITHMS[plan.algorithm], plan.fields) if plan.algorithm in ALGORITHMS else plan.fields
-    return replace(plan, fields=known, seeds=tuple(plan.seeds), action_low=tuple(plan.action_low), action_high=tuple(plan.action_high))
+    return replace(plan, fields=known)
+
+
+def algorithm_of(directory: Path) -> Any:
+    """The algorithm of a run, with the hyper-parameters it was made with."""
+    plan = read_plan(directory)
+    try:
+        return plan.make_algorithm()
+    except ValueError as error:
+        raise ValueError(f"{directory / 'config.json'}: {error}") from error
 
 
 def train(
@@ -136,9 +157,12 @@ def train(
     """
     refuse_unfit(plan, prepared, keep)
     busy = f"{directory}: another process is training this run; wait until it ends, or stop it first"
-    with alone(directory / "run", busy):
+    validate_no_links(directory)
+    with locked(directory / "run", busy):
         if (directory / "config.json").exists():
             refuse_other_plan(directory, plan)
+        elif found := [name for name in OWN_FILES if (directory / name).exists()]:
+            raise ValueError(f"{directory / found[0]}: is of no run of gridcount; name an empty directory with --run")
         return _train(plan, prepared, directory, display, keep, save_every, data)
 
 
@@ -160,13 +184,17 @@ def _train(
     keys = [seed_keys(seed) for seed in plan.seeds]
     done = 0
     pending: list[BlockMetrics] = []  # of blocks since the last evaluation
-    sizes: dict[str, int] = {}
+    marks = Marks(sizes={})
     if saved := checkpoints.numbered(directory / "checkpoints"):
-        states, done, pending, sizes = _restore(saved[-1], [_template(prepared)] * len(keys), plan)
+        states, record = _restore(saved[-1], [_template(prepared)] * len(keys), plan)
+        checkpoints.validate_rows_kept(directory, saved, record)
+        done, pending, marks = record.updates, record.pending, record
     write_record(directory, plan)
     limit = _limit(algorithm, rows)
     act = jax.jit(algorithm.act)
-    log = MetricLog(directory, plan.seeds, sizes)
+    log = MetricLog(directory, plan.seeds, marks)
+    for name in log.rebuilt:
+        print(f"{directory / name} was missing or changed, and was made again from metrics.jsonl", file=sys.stderr)
     last_save = time.monotonic()
 
     def save() -> None:
@@ -175,11 +203,12 @@ def _train(
             for seed, state in zip(plan.seeds, learners.states, strict=True)
             for name, leaf in checkpoints.flatten(state).items()
         }
-        arrays["run"] = np.frombuffer(json.dumps({"updates": done, "sizes": log.sizes(), "pending": pending}).encode(), np.uint8)
-        checkpoints.save(directory / "checkpoints" / f"{done:010d}.npz", arrays)
+        marks = log.marks()
+        record = Record(updates=done, pending=pending, sizes=marks.sizes, digests=marks.digests)
+        checkpoints.save(directory / "checkpoints" / f"{done:010d}.npz", arrays | checkpoints.recorded(record))
         checkpoints.prune(directory / "checkpoints", keep)
 
-    with _stop_on_interrupt() as stop, closing(log), display:
+    with stopping(AFTER_BLOCK, AT_ONCE.format(directory)) as stop, closing(log), display:
         if not saved:
             inits = zip(plan.seeds, keys, strict=True)
             states = [algorithm.init(init_key, rows, _reporting(display, seed, stop)) for seed, (init_key, _) in inits]
@@ -219,9 +248,9 @@ def restore_policies(directory: Path, prepared: Prepared) -> tuple[list[Any], li
     saved = checkpoints.numbered(directory / "checkpoints")
     if not saved:
         raise FileNotFoundError(f"{directory}: the run has no checkpoint yet; let it train a little longer")
-    states, done, _, _ = _restore(saved[-1], [_template(prepared)] * len(plan.seeds), plan)
+    states, record = _restore(saved[-1], [_template(prepared)] * len(plan.seeds), plan)
     act = jax.jit(prepared.algorithm.act)
-    return states, [_policy(act, state) for state in states], done
+    return states, [_policy(act, state) for state in states], record.updates
 
 
 def refuse_other_plan(directory: Path, plan: Plan) -> None:
@@ -251,16 +280,9 @@ def write_record(directory: Path, plan: Plan) -> None:
     """Record the plan, and the machine and versions it runs on (one entry per start)."""
     machine = describe_machine()
     directory.mkdir(parents=True, exist_ok=True)
-    _write_whole(directory / "config.json", json.dumps(asdict(plan), indent=2) + "\n")
-    path = directory / "environment.json"
-    starts = json.loads(path.read_text()) if path.exists() else []
-    _write_whole(path, json.dumps([*starts, machine], indent=2) + "\n")
-
-
-def _write_whole(path: Path, text: str) -> None:
-    partial = path.with_suffix(".partial")
-    partial.write_text(text)
-    partial.replace(path)
+    starts = read_starts(directory)
+    write_whole(directory / "config.json", json.dumps(asdict(plan), indent=2) + "\n")
+    write_whole(directory / "environment.json", json.dumps([*starts, machine], indent=2) + "\n")
 
 
 def _template(prepared: Prepared) -> Any:
@@ -268,7 +290,7 @@ def _template(prepared: Prepared) -> Any:
     return jax.eval_shape(lambda key: prepared.algorithm.init(key, prepared.rows), jax.random.key(0))
 
 
-def _reporting(display: Display, seed: int, stop: "_Stop") -> Report:
+def _reporting(display: Display, seed: int, stop: Stop) -> Report:
     """What tells the display of a seed's pre-training, and ends it when the user wants to stop."""
 
     def report(what: str, done: int, updates: int) -> None:
@@ -279,17 +301,16 @@ def _reporting(display: Display, seed: int, stop: "_Stop") -> Report:
     return report
 
 
-def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], int, list[BlockMetrics], dict[str, int]]:
+def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], Record]:
     arrays = checkpoints.load(path)
-    if "run" not in arrays:  # written last
-        raise ValueError(f"{path}: the checkpoint is damaged (its end is missing); delete it to go on from the one before")
-    record = json.loads(arrays.pop("run").tobytes())
+    record = checkpoints.read_record(path, arrays)
+    checkpoints.validate_record(path, record, len(plan.seeds), plan.updates, plan.evaluate_every)
     states = []
     for seed, template in zip(plan.seeds, templates, strict=True):
         prefix = f"seed{seed}"
         own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith((f"{prefix}.", f"{prefix}["))}
         states.append(checkpoints.unflatten(template, own, path))
-    return states, record["updates"], record["pending"], record["sizes"]
+    return states, record
 
 
 def _evaluate(plan: Plan, act: Any, states: list[Any], done: int, in_units: InUnits | None, observation_dim: int) -> list[dict[str, float]]:
@@ -349,26 +370,3 @@ def _refuse_divergence(
         last = f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. "
         q = float(metrics["q_data"][seeds.index(seed)]) if "q_data" in metrics else None
         raise Diverged(seed, what, done, f"{last}{why_diverged(prepared, data, q)}")
-
-
-class _Stop:
-    requested = False
-
-
-@contextmanager
-def _stop_on_interrupt() -> Iterator[_Stop]:
-    """Turn the first Ctrl-C into a request to stop after the current block; a second one stops at once."""
-    stop = _Stop()
-
-    def request(number: int, frame: FrameType | None) -> None:
-        if stop.requested:
-            raise KeyboardInterrupt
-        stop.requested = True
-        print("\nstopping after this block of updates; press Ctrl-C again to stop at once", file=sys.stderr)
-
-    previous = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield stop
-    finally:
-        for number, handler in previous.items():
-            signal.signal(number, handler)

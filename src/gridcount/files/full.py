@@ -1,0 +1,37 @@
+"""A full disk: the error says which file did not fit, what is kept, and how to go on."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Self
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}  # no space, no quota, or a limit on the size of a file
+
+
+class DiskFull(OSError):
+    """A file could not be written because there is no room for it."""
+
+    def __init__(self, path: str | Path, reason: str, advice: str = ""):
+        super().__init__(errno.ENOSPC, reason)
+        self.path, self.reason, self.advice = path, reason, advice
+
+    def __str__(self) -> str:
+        return f"{self.path}: could not be written, because there is no room for it ({self.reason}). {self.advice}".rstrip()
+
+    def advised(self, advice: str) -> Self:
+        """The same error with advice, where it has none yet."""
+        return type(self)(self.path, self.reason, self.advice or advice)
+
+
+@contextmanager
+def on_full_disk(path: str | Path, advice: str = "") -> Iterator[None]:
+    """Turn an error of a full disk into one that names `path`, unless an inner one has named a file, and gives advice."""
+    try:
+        yield
+    except DiskFull as error:
+        raise error.advised(advice) from error
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+        raise DiskFull(error.filename or path, error.strerror or str(error), advice) from error

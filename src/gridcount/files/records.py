@@ -1,0 +1,127 @@
+"""Records: the project's own JSON files, read through types, so that an edited or damaged one is named with its key and value.
+
+A field that came later has a default, so old files stay readable. Keys that a type does not know are ignored, since a newer version
+may have written them; `closed` types refuse them, because there an ignored key would change what a run means.
+"""
+
+import json
+import re
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from gridcount.files.opening import open_plain
+
+T = TypeVar("T")
+LARGEST = 2**62
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
+
+WORDS = {
+    "int": "a whole number",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "object": "an object",
+    "array": "a list",
+    "null": "null",
+}
+BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+
+
+def read_record(path: Path, kind: type[T], way_out: str, closed: bool = False) -> T:
+    """What a JSON file holds, as `kind`; errors name the file, the key, the value and the way out."""
+    with open_plain(path, "rb", follow=True) as file:
+        return decode_record(file.read(), kind, str(path), way_out, closed)
+
+
+def decode_record(content: bytes, kind: type[T], source: str, way_out: str, closed: bool = False) -> T:
+    """JSON text as `kind`; `source` is what errors call it."""
+    try:
+        found = msgspec.json.decode(content, type=kind)
+    except BAD as error:
+        raise ValueError(f"{source}: {_explained(error, content, kind)}. {_sentence(way_out)}") from error
+    if closed and is_dataclass(kind):
+        known = [field.name for field in fields(kind)]
+        if unknown := [key for key in msgspec.json.decode(content) if key not in known]:
+            told = f"'{unknown[0]}' is not a key of this file, which has {', '.join(known)}"
+            raise ValueError(f"{source}: {told}. {_sentence(way_out)}")
+    return found
+
+
+def convert_record(value: Any, kind: type[T], source: str, way_out: str) -> T:
+    """A value from another format as `kind`."""
+    try:
+        return msgspec.convert(value, kind)
+    except BAD as error:
+        raise ValueError(f"{source}: {_explained(error, value, kind)}. {_sentence(way_out)}") from error
+
+
+def read_lines(path: Path, kind: type[T], way_out: str) -> list[T]:
+    """What the lines of a file hold; a last line that was not finished is left out, for its writer lives or was killed."""
+    with open_plain(path, "rb", follow=True) as file:
+        *lines, _ = file.read().split(b"\n")  # what follows the last end of a line is not whole
+    return [decode_record(line, kind, f"{path}, line {number}", way_out) for number, line in enumerate(lines, start=1)]
+
+
+def _explained(error: Exception, content: Any, kind: Any) -> str:
+    """What is wrong, in words: the key, its value and what it must be."""
+    if isinstance(error, RecursionError):
+        return "nested too deeply to be a record"
+    if not isinstance(error, msgspec.ValidationError):
+        return f"not JSON ({error})"
+    what, _, place = str(error).partition(" - at ")
+    value = _loaded(content)
+    if missing := re.fullmatch(r"Object missing required field `(.*)`", what):
+        return f"'{'.'.join(filter(None, (_name(place), missing[1])))}' is missing"
+    name, value = _at(place.strip("`"), value, kind)
+    expected = re.sub(r", got .*", "", what.removeprefix("Expected "))
+    expected = re.sub(r"`([^`]*)`", lambda found: " or ".join(_in_words(found[1])), expected)
+    shown = json.dumps(value, default=str)
+    shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+    called = f"'{name}'" if name else "it"
+    return f"{called} is {shown}; it must be {expected}"
+
+
+def _in_words(kinds: str) -> list[str]:
+    return [WORDS.get(kind, kind) for kind in kinds.split(" | ")]
+
+
+def _loaded(content: Any) -> Any:
+    try:
+        return json.loads(content) if isinstance(content, bytes) else content
+    except (ValueError, RecursionError):
+        return None
+
+
+def _name(place: str) -> str:
+    return place.strip("`").removeprefix("$").removeprefix(".")
+
+
+def _at(place: str, value: Any, kind: Any) -> tuple[str, Any]:
+    """The name and the value of a place such as $.seeds[2]; `[...]` is some key of an object, which must be looked for."""
+    name = _name(place)
+    for key, index in re.findall(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]", place):
+        if index == "...":
+            if place != "$[...]" or not isinstance(value, dict):
+                return name, value
+            return next(((key, each) for key, each in value.items() if not _fits({key: each}, kind)), (name, value))
+        try:
+            value = value[key] if key else value[int(index)]
+        except (KeyError, IndexError, TypeError):
+            return name, None
+    return name, value
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except BAD:
+        return False
+    return True
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:]

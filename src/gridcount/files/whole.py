@@ -1,0 +1,123 @@
+"""Files and folders that appear under their name only when they are complete.
+
+What is not complete yet has a name that ends in `.partial` and is locked by the process that writes it. One that nobody holds was
+left by a process that was killed; the next process that writes there removes it.
+"""
+
+import glob
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import IO
+
+from gridcount.files.full import on_full_disk
+from gridcount.files.locks import try_lock
+from gridcount.files.opening import open_plain
+
+PARTIAL, OLD = ".partial", ".old"
+
+
+@contextmanager
+def whole_file(path: Path, durable: bool = True) -> Iterator[IO[bytes]]:
+    """A file to write that replaces `path` at the end; nothing changes where an error ends the writing.
+
+    With `durable` its bytes are on the disk before its name is. Others may also write to the `name` of the file this yields.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for leftover in path.parent.glob(f"{glob.escape(path.name)}.*{PARTIAL}"):
+        _remove_unheld(leftover)
+    with on_full_disk(path), _new_partial(path) as file:
+        try:
+            yield file
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+            os.replace(file.name, path)
+        except BaseException:
+            Path(file.name).unlink(missing_ok=True)
+            raise
+
+
+def write_whole(path: Path, content: str | bytes, durable: bool = True) -> Path:
+    """Write a file whole or not at all; text becomes UTF-8."""
+    with whole_file(path, durable) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+@contextmanager
+def whole_folder(folder: Path) -> Iterator[Path]:
+    """A folder to fill that replaces `folder` at the end; an older one stays until the new one is complete and on the disk."""
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    remove_leftovers(folder.parent)
+    stem = f".{folder.name}.{secrets.token_hex(4)}"
+    partial, old = (folder.with_name(stem + suffix) for suffix in (PARTIAL, OLD))
+    with ExitStack() as stack, on_full_disk(folder):
+        try:
+            partial.mkdir()
+            stack.callback(os.close, _hold(partial))
+            yield partial
+            for file in partial.iterdir():
+                with file.open("rb") as written:
+                    os.fsync(written.fileno())
+            if folder.exists():
+                stack.callback(os.close, _hold(folder))
+                os.rename(folder, old)
+            os.rename(partial, folder)
+        finally:
+            if old.exists() and not folder.exists():
+                os.rename(old, folder)
+            shutil.rmtree(old, ignore_errors=True)
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+def remove_leftovers(parent: Path) -> list[Path]:
+    """Remove folders that killed processes left incomplete, and bring back one that was about to be replaced; tell which."""
+    found = []
+    for suffix in (OLD, PARTIAL):
+        for path in parent.glob(f".*.*{suffix}"):
+            target = parent / path.name.removesuffix(suffix)[1:].rpartition(".")[0]
+            if path.is_dir() and not path.is_symlink() and _remove_unheld(path, target if suffix == OLD else None):
+                found.append(path)
+    return found
+
+
+def _hold(folder: Path) -> int:
+    """Open and lock a folder until it is closed."""
+    held = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
+    try_lock(held)
+    return held
+
+
+def _new_partial(path: Path) -> IO[bytes]:
+    """A new locked file beside `path`; another try where somebody took it for a leftover before it was locked."""
+    while True:
+        file = open_plain(path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}"), "xb")
+        if try_lock(file) and os.fstat(file.fileno()).st_nlink:
+            return file
+        if Path(file.name).exists():  # a file system without locks
+            return file
+        file.close()
+
+
+def _remove_unheld(path: Path, restore: Path | None = None) -> bool:
+    """Remove a file or folder that no process holds, or give a folder its name back where nothing has that name."""
+    try:
+        held = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    except OSError:  # a link, another's file, or gone
+        return False
+    try:
+        if not try_lock(held):
+            return False
+        if restore is not None and not restore.exists():
+            os.rename(path, restore)
+        elif path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
+    finally:
+        os.close(held)
+    return True

@@ -1,0 +1,70 @@
+"""Ctrl-C: the first asks a command to stop, the second ends the process at once, and neither ends in a traceback."""
+
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+from typing import NoReturn
+
+STOPPED = 130  # what a process returns that was told to stop
+SHOW_CURSOR = b"\x1b[?25h"  # a progress bar hides it
+
+_owned = False  # whether this process is a gridcount command, not a program that calls us
+
+
+def own_process() -> None:
+    """Handle Ctrl-C for a process that is a gridcount command and nothing else."""
+    global _owned
+    _owned = True
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell made it ignored
+        signal.signal(signal.SIGINT, _first)
+
+
+def stop_at_once(message: str) -> NoReturn:
+    """End this process, or in a program that calls us raise KeyboardInterrupt.
+
+    An exception that is raised while compiled code waits is printed with its traceback by whoever called that code.
+    """
+    if not _owned:
+        raise KeyboardInterrupt(message)
+    with suppress(Exception):  # a handler may interrupt the very write that it repeats
+        sys.stdout.flush()
+    os.write(2, (SHOW_CURSOR if os.isatty(2) else b"") + f"\n{message}\n".encode())
+    os._exit(STOPPED)
+
+
+class Stop:
+    """Whether the user wants to stop."""
+
+    requested = False
+
+
+@contextmanager
+def stopping(first: str, second: str) -> Iterator[Stop]:
+    """Turn the first Ctrl-C into a request, told in the words of `first`; a second one stops at once, in those of `second`."""
+    stop = Stop()
+
+    def request(number: int, frame: FrameType | None) -> None:
+        if stop.requested:
+            stop_at_once(second)
+        stop.requested = True
+        with suppress(RuntimeError):  # it may interrupt a write to the same stream
+            print(f"\n{first}", file=sys.stderr)
+
+    previous = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stop
+    finally:
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _first(number: int, frame: FrameType | None) -> None:
+    signal.signal(signal.SIGINT, _second)
+    raise KeyboardInterrupt
+
+
+def _second(number: int, frame: FrameType | None) -> None:
+    stop_at_once("stopped at once")
