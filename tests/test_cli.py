@@ -290,14 +290,34 @@ def test_training_without_an_environment_says_it_will_not_score_and_works(unscor
     assert "the policy is trained but not scored (name one with --env)" in out
 
 
-def test_plotting_a_run_without_scores_says_why_there_is_nothing_to_draw(unscored: Path, said: Said) -> None:
+def test_a_run_without_scores_is_drawn_alone_and_beside_another(unscored: Path, tmp_path: Path, said: Said) -> None:
     code, out, _ = said(["plot", str(unscored)])
-    assert code == 0
-    assert "the policy was not scored, or not yet, so there is nothing to draw" in out
-    assert not list(unscored.glob("*.png"))
-    code, _, err = said(["plot", str(unscored), str(unscored)])
+    assert (code, out.split()) == (0, ["picture:", str(unscored / "curve.png")])
+    assert (unscored / "curve.png").stat().st_size > 10_000
+    code, out, _ = said(["plot", str(unscored), str(unscored), "--out", str(tmp_path / "both.png")])
+    assert (code, out.split()) == (0, ["picture:", str(tmp_path / "both.png")])
+    assert (tmp_path / "both.png").stat().st_size > 10_000
+    young = tmp_path / "young"
+    young.mkdir()
+    (young / "config.json").write_bytes((unscored / "config.json").read_bytes())
+    (young / "metrics.jsonl").touch()
+    code, _, err = said(["plot", str(unscored), str(young), "--out", str(tmp_path / "none.png")])
     assert code == 2
-    assert "there is no curve to draw" in err
+    assert f"{young}: no evaluation has been written yet" in err
+    assert not (tmp_path / "none.png").exists()
+
+
+def test_a_run_without_scores_is_reported_with_its_data_a_table_and_what_the_log_has(unscored: Path, tmp_path: Path, said: Said) -> None:
+    assert said(["report", str(unscored), "--out", str(tmp_path)])[0] == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "the user&#x27;s own, fingerprint" in page
+    assert 'value="in_log">share of actions in the log</option>' in page
+    assert page.index('value="in_log"') < page.index('value="q_data"') < page.index('value="uncertainty"')
+    lines = (tmp_path / "tables" / "runs-log.csv").read_text().splitlines()
+    assert lines[0].startswith("suite,dataset,method,seeds,in_log,action_distance,q_data")
+    in_log = float(lines[1].split(",")[4])
+    assert in_log == pytest.approx(np.mean([row["in_log"] for row in read_rows(unscored)]), rel=1e-4)
+    assert "Beside the log" in page
 
 
 def test_a_run_without_an_environment_is_evaluated_in_the_one_named(unscored: Path, said: Said) -> None:

@@ -154,12 +154,12 @@ def test_what_holds_over_datasets_is_told_of_those_alone() -> None:
 
 
 def test_a_log_without_an_environment_has_curves_and_is_named_where_others_are_scored() -> None:
-    alone = section_of(make_rows("s", "gpc-sac", "reactor", scored=False))
+    alone = section_of([row | {"in_log": 0.5} for row in make_rows("s", "gpc-sac", "reactor", scored=False)])
     assert "<h3>Learning curves</h3>" in page([alone])
     assert "normalised score</option>" not in page([alone])
     drawn = draw_curves(alone)
     assert drawn is not None
-    assert drawn.axes[0].get_ylabel() == "uncertainty"
+    assert drawn.axes[0].get_ylabel() == "share of actions in the log"
     both = section_of([*make_rows("s", "gpc-sac", "reactor", scored=False), *make_rows("s", "gpc-sac", "maze2d-umaze-v1")])
     table = score_table(both)
     assert table is not None

@@ -349,5 +349,5 @@ def _draw(directory: Path, prepared: Any, data: Transitions, console: Console) -
     for path in pictures:
         console.print(f"picture: {path}", soft_wrap=True)
     if not pictures:
-        console.print(f"{directory}: the policy was not scored, or not yet, so there is nothing to draw (train with --env)", soft_wrap=True)
+        console.print(f"{directory}: no evaluation has been written yet, so there is nothing to draw", soft_wrap=True)
     return 0

@@ -19,7 +19,8 @@ UNRECORDED = "not recorded"
 SOURCES = {"d4rl": "D4RL's own", "generated": "generated", "re-collected": "re-collected", "own": "the user's own"}
 NAMED = 3  # differing settings a name spells out
 THRESHOLDS = 101  # of a performance profile
-TELLING = ("success", "return", "uncertainty", "q_data", "q_policy", "critic_loss")  # figures besides the score, the most telling first
+TELLING = ("success", "return", "in_log", "action_distance", "q_data", "q_policy", "critic_loss", "uncertainty")  # the most telling first
+WORDS = {"score": "normalised score", "in_log": "share of actions in the log", "action_distance": "distance to the log's actions"}
 WAYS = {
     "planned_updates": "{:,} updates",
     "episodes": "{:,} episodes",
@@ -37,6 +38,8 @@ NOT_METRICS = {
     "episodes",
     "seeds_together",
     "cores_used",
+    "in_log_expected",
+    "action_distance_expected",
 }  # numbers that no curve shows
 
 
@@ -268,7 +271,7 @@ def telling(experiments: Sequence[Experiment]) -> list[str]:
 
 def in_words(metric: str) -> str:
     """What an axis calls a figure."""
-    return "normalised score" if metric == "score" else metric.replace("_", " ")
+    return WORDS.get(metric, metric.replace("_", " "))
 
 
 def _refuse_two_names(suite: str, experiments: dict[str, list[Row]]) -> None:

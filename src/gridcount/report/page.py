@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from gridcount.report.experiments import UNRECORDED, Experiment, Section
+from gridcount.report.log_table import log_table
 from gridcount.report.page_numbers import curve_metrics, page_numbers, slug
 from gridcount.report.protocol import protocol
 from gridcount.report.scores import LAST
@@ -44,7 +45,7 @@ READING = (
 
 def all_tables(section: Section) -> list[Table]:
     """Every table a suite has results for."""
-    makers = (score_table, ablation_table, oracle_table, aggregate_table, improvement_table, cost_table)
+    makers = (score_table, ablation_table, oracle_table, log_table, aggregate_table, improvement_table, cost_table)
     return [table for maker in makers if (table := maker(section)) is not None]
 
 
@@ -119,6 +120,9 @@ def _section(section: Section, name: str, tables: list[Table]) -> str:
         parts.append(_folded(found["oracle"], name))
     if "ablation" in found:
         parts += [_ablation(section, name), _block(found["ablation"], name, "The numbers of the settings"), _folded(found["oracle"], name)]
+    if "log" in found:
+        show = _folded(found["log"], name) if section.scored else _block(found["log"], name, "Beside the log")
+        parts.append(show)
     if section.drawn_datasets():
         parts.append(_curves(section, name))
     if "aggregates" in found:

@@ -13,11 +13,12 @@ from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import evaluate
 from gridcount.files import whole_file
 from gridcount.losses import count_uncertainty
+from gridcount.report.experiments import in_words
 from gridcount.report.labels import dataset_in_words, run_labels
 from gridcount.training.checkpoints import numbered
 from gridcount.training.history import evaluations_of
-from gridcount.training.logs import Row, read_rows
-from gridcount.training.run import read_plan, restore_policies
+from gridcount.training.logs import Row
+from gridcount.training.run import Plan, read_plan, restore_policies
 
 try:
     from matplotlib.figure import Figure
@@ -28,32 +29,53 @@ except ImportError as error:
 COLOURS = ("#1f64c8", "#d1495b", "#2e8b57", "#edae49", "#6a4c93", "#00798c")
 EPISODES = 20  # trajectories drawn
 CELL = 0.1  # side of a heat map's cell, in maze units
+SCORED = ("score", "return")
+UNSCORED = ("in_log", "action_distance", "q_data", "critic_loss", "policy_loss")  # drawn of a run without an environment
+MOST_PANELS = 3  # side by side
 SAMPLE = 200_000  # dataset rows the uncertainty map looks at
 
 
 def draw_curves(runs: list[Path], path: Path) -> Path:
-    """Normalised score (or return, where a run has no score) over updates: the mean over seeds, shaded from lowest to highest."""
-    figure = Figure(figsize=(7, 4.2), layout="constrained")
-    axes = figure.add_subplot()
+    """Scores (or returns, where a run has no score) over updates: the mean over seeds, shaded from lowest to highest.
+
+    Where a run was not scored: a panel each of how much of its policy the log has, and of its values.
+    """
     plans = [read_plan(run) for run in runs]
     found = [evaluations_of(run, plan) for run, plan in zip(runs, plans, strict=True)]
-    metric = "score" if all("score" in row for rows in found for row in rows if "return" in row) else "return"
-    for run, rows, plan, label, colour in zip(runs, found, plans, run_labels(runs, plans), _cycle(len(runs)), strict=True):
-        updates, scores = curve(rows, plan.seeds, metric)
-        if not updates:
-            raise ValueError(f"{run}: no evaluation has been written yet, so there is no curve to draw")
-        axes.fill_between(updates, scores.min(axis=1), scores.max(axis=1), color=colour, alpha=0.18, linewidth=0)
-        axes.plot(updates, scores.mean(axis=1), color=colour, label=label, marker="o" if len(updates) == 1 else None)
-    if metric == "score":
-        axes.axhline(100, color="#888", linewidth=0.8, linestyle=":")
-    label = "normalised score" if metric == "score" else "return"
+    metrics = _drawn_metrics(runs, found, plans)
+    figure = Figure(figsize=(7 if len(metrics) == 1 else 4.6 * len(metrics), 4.2), layout="constrained")
+    panels = figure.subplots(1, len(metrics), squeeze=False)[0]
+    labels = run_labels(runs, plans)
+    for axes, metric in zip(panels, metrics, strict=True):
+        for rows, plan, label, colour in zip(found, plans, labels, _cycle(len(runs)), strict=True):
+            updates, scores = curve(rows, plan.seeds, metric)
+            if not updates:
+                continue
+            axes.fill_between(updates, scores.min(axis=1), scores.max(axis=1), color=colour, alpha=0.18, linewidth=0)
+            axes.plot(updates, scores.mean(axis=1), color=colour, label=label, marker="o" if len(updates) == 1 else None)
+        if metric == "score":
+            axes.axhline(100, color="#888", linewidth=0.8, linestyle=":")
+        axes.set(xlabel="updates", ylabel=in_words(metric))
+        axes.spines[["top", "right"]].set_visible(False)
     data, episodes = {dataset_in_words(plan) for plan in plans}, {plan.episodes for plan in plans}
     title = [*data][:1] if len(data) == 1 else []
-    title += [f"{' or '.join(map(str, sorted(episodes)))} episodes per evaluation"]
-    axes.set(xlabel="updates", ylabel=label, title=", ".join(title))
-    axes.legend(frameon=False)
-    axes.spines[["top", "right"]].set_visible(False)
+    if metrics[0] in SCORED:
+        title += [f"{' or '.join(map(str, sorted(episodes)))} episodes per evaluation"]
+    panels[0].set(title=", ".join(title))
+    panels[0].legend(frameon=False)
     return _save(figure, path)
+
+
+def _drawn_metrics(runs: list[Path], found: list[list[Row]], plans: list[Plan]) -> list[str]:
+    """What to draw: the score or the return where all runs have it, else besides it what runs without an environment have."""
+    score = "score" if all("score" in row for rows in found for row in rows if "return" in row) else "return"
+    has = [{name for name in (score, *UNSCORED) if curve(rows, plan.seeds, name)[0]} for rows, plan in zip(found, plans, strict=True)]
+    for run, own in zip(runs, has, strict=True):
+        if not own:
+            raise ValueError(f"{run}: no evaluation has been written yet, so there is no curve to draw")
+    if all(score in own for own in has):
+        return [score]
+    return [name for name in (score, *UNSCORED) if any(name in own for own in has)][:MOST_PANELS]
 
 
 def curve(rows: list[Row], seeds: tuple[int, ...], metric: str) -> tuple[list[int], NDArray[np.float64]]:
@@ -104,7 +126,8 @@ def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> P
 def draw_run(run: Path, prepared: Prepared, data: Transitions) -> list[Path]:
     """All pictures of a run, in its directory."""
     plan = read_plan(run)
-    if not curve(read_rows(run), plan.seeds, "return")[0]:
+    rows = evaluations_of(run, plan)
+    if not any(curve(rows, plan.seeds, name)[0] for name in ("return", *UNSCORED)):
         return []
     pictures = [draw_curves([run], run / "curve.png")]
     if plan.environment in MAZE_NAMES and numbered(run / "checkpoints"):

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from gridcount.data.catalogue import NAMES
 from gridcount.report.experiments import RUNS
 from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row
@@ -39,7 +40,7 @@ def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
             "config": json.dumps(plan.fields, sort_keys=True),
             "planned_updates": plan.updates,
             "episodes": plan.episodes,
-            "source": plan.source or None,
+            "source": plan.source or (None if plan.dataset in NAMES else "own"),
             "fingerprint": plan.fingerprint,
             "commit": ", ".join(dict.fromkeys(start.commit for start in starts if start.commit)) or None,
             "versions": json.dumps(starts[-1].versions, sort_keys=True),
