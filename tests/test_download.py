@@ -2,10 +2,13 @@
 
 import hashlib
 import io
+import re
 import socket
 import threading
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -32,6 +35,8 @@ class Host(ThreadingHTTPServer):
     break_after: int | None = None  # bytes after which the connection ends, once
     ranges = True  # whether it can resume
     status = 200
+    redirect: str | None = None  # where it sends everybody
+    length: str | None = ""  # what it says it sends; "": the truth, None: nothing
     asked: list[str | None]
 
 
@@ -44,6 +49,12 @@ class Answer(BaseHTTPRequestHandler):
         if self.server.status != 200:
             self.send_error(self.server.status)
             return
+        if self.server.redirect and "redirected" not in self.path:
+            self.send_response(302)
+            self.send_header("Location", self.server.redirect)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+            return
         start = int(wanted.removeprefix("bytes=").removesuffix("-")) if wanted and self.server.ranges else 0
         body = self.server.content[start:]
         if start and not body:
@@ -52,11 +63,13 @@ class Answer(BaseHTTPRequestHandler):
         self.send_response(206 if start else 200)
         if start:
             self.send_header("Content-Range", f"bytes {start}-{len(self.server.content) - 1}/{len(self.server.content)}")
-        self.send_header("Content-Length", str(len(body)))
+        if self.server.length is not None:
+            self.send_header("Content-Length", self.server.length or str(len(body)))
         self.end_headers()
         if self.server.break_after is not None:
             body, self.server.break_after = body[: self.server.break_after], None
-        self.wfile.write(body)
+        with suppress(ConnectionError):  # whoever has enough hangs up
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: object) -> None:
         pass
@@ -98,7 +111,7 @@ def test_every_name_has_a_file_and_a_family() -> None:
         assert family_of(name) is not None
         assert (file.sha256 is None) == name.startswith(("maze2d", "kitchen")) == (file.bytes is None)
         assert file.sha256 is None or len(file.sha256) == 64
-    assert files["hopper-medium-v2"].url == "http://rail.eecs.berkeley.edu/datasets/offline_rl/gym_mujoco_v2/hopper_medium-v2.hdf5"
+    assert files["hopper-medium-v2"].url == "https://rail.eecs.berkeley.edu/datasets/offline_rl/gym_mujoco_v2/hopper_medium-v2.hdf5"
 
 
 def test_a_download_is_announced_checked_and_kept(host: Host, tmp_path: Path) -> None:
@@ -214,3 +227,66 @@ def test_a_downloaded_maze_is_preferred_and_can_be_chosen(host: Host, tmp_path: 
     assert load("maze2d-umaze-v1").equals(truth)
     with pytest.raises(ValueError, match="'generated' for Maze2D"):
         load(NAME, source="generated")
+
+
+# --- what a host may not do ---
+
+
+def test_a_redirect_to_another_host_is_not_followed(host: Host, tmp_path: Path) -> None:
+    host.redirect = f"http://localhost:{host.server_port}/redirected"
+    with pytest.raises(FileNotFoundError, match=r"redirects to http://localhost.*another host.*GRIDCOUNT_D4RL_HOST"):
+        fetch(NAME, quiet())
+    assert len(host.asked) == 1
+    host.redirect = f"http://127.0.0.1:{host.server_port}/redirected"
+    assert fetch(NAME, quiet()).read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "followed"),
+    [
+        ("https://a.org/x", "https://a.org/y", True),
+        ("http://a.org/x", "https://a.org/y", True),
+        ("http://a.org/x", "http://a.org/y", True),
+        ("https://a.org/x", "http://a.org/x", False),
+        ("https://a.org/x", "https://b.org/x", False),
+        ("https://a.org/x", "https://a.org.evil.net/x", False),
+        ("http://a.org/x", "file:///etc/passwd", False),
+        ("http://a.org/x", "ftp://a.org/x", False),
+    ],
+)
+def test_a_redirect_stays_on_its_host_and_encrypted(before: str, after: str, followed: bool) -> None:
+    request = urllib.request.Request(before)
+    follow = download._SameHost().redirect_request
+    if followed:
+        assert follow(request, io.BytesIO(), 302, "Found", {}, after).full_url == after
+    else:
+        with pytest.raises(ValueError, match=re.escape(after)):
+            follow(request, io.BytesIO(), 302, "Found", {}, after)
+
+
+@pytest.mark.parametrize("length", ["", None])
+def test_more_than_the_published_size_is_not_received(host: Host, tmp_path: Path, length: str | None) -> None:
+    host.content, host.length = CONTENT + bytes(5_000_000), length
+    with pytest.raises(FileNotFoundError, match=rf"sends [\d,]+ bytes or more; {len(CONTENT):,} are published"):
+        fetch(NAME, quiet())
+    partial = target(tmp_path).with_name("hopper_random-v2.hdf5.partial")
+    assert not partial.exists() or partial.stat().st_size <= len(CONTENT)
+    assert not target(tmp_path).exists()
+
+
+def test_without_a_published_size_there_is_a_limit(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(download, "UNPUBLISHED_LIMIT", 1000)
+    with pytest.raises(FileNotFoundError, match="the limit is 1,000 where no size is published"):
+        fetch("maze2d-umaze-v1", quiet())
+    assert not list((tmp_path / "datasets").glob("*.hdf5*partial"))
+
+
+def test_a_file_without_a_checksum_comes_with_a_warning(host: Host, tmp_path: Path) -> None:
+    console = quiet()
+    fetch("maze2d-umaze-v1", console)
+    said = console.file.getvalue()  # type: ignore[attr-defined]
+    assert "warning: no checksum of maze2d-umaze-v1 is published, so what arrives cannot be verified" in said
+    assert "not encrypted" in said
+    console = quiet()
+    fetch(NAME, console)
+    assert "warning" not in console.file.getvalue()  # type: ignore[attr-defined]

@@ -8,7 +8,8 @@ from functools import cache
 from http.client import HTTPException
 from importlib.resources import files
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
@@ -17,10 +18,11 @@ from gridcount.data.cache import cache_directory, make_cache_folder
 from gridcount.data.catalogue import unknown
 from gridcount.files import locked, write_whole
 
-HOST = "http://rail.eecs.berkeley.edu"
+HOST = "https://rail.eecs.berkeley.edu"
 TIMEOUT = 30.0  # seconds without a byte
 ATTEMPTS = 3  # connections per call; each resumes where the last broke off
 BLOCK = 1 << 18
+UNPUBLISHED_LIMIT = 2 * 2**30  # bytes, where no size is published; the largest that is published has 0.7 GiB
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -41,6 +43,26 @@ class Published(NamedTuple):
     def target(self) -> Path:
         """Where it is kept here."""
         return cache_directory() / "datasets" / Path(self.path).name
+
+
+class _SameHost(urllib.request.HTTPRedirectHandler):
+    """Redirects are followed on the host that was asked, and never from HTTPS to HTTP."""
+
+    def redirect_request(self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """The request that follows, or an error that names where it would have gone."""
+        before, after = urlsplit(req.full_url), urlsplit(newurl)
+        same = before.hostname == after.hostname and (after.scheme == "https" or after.scheme == before.scheme)
+        if not same:
+            fp.close()
+            raise Unsafe(
+                f"the host redirects to {newurl}, which is another host or not HTTPS;"
+                " if you trust it, set GRIDCOUNT_D4RL_HOST to a mirror that serves the files itself"
+            )
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+class Unsafe(ValueError):
+    """What the host sends is not what was asked for; another try would not mend it."""
 
 
 @cache
@@ -74,6 +96,14 @@ def _download(file: Published, console: Console) -> None:
     console.print(
         f"{file.name} is not here yet. Downloading {file.url} ({size}) to {file.target}", highlight=False, markup=False, soft_wrap=True
     )
+    if file.sha256 is None:
+        encrypted = "" if file.url.startswith("https:") else ", and the connection is not encrypted"
+        console.print(
+            f"warning: no checksum of {file.name} is published, so what arrives cannot be verified{encrypted}",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
     _receive_all(file, partial, console)
     found = _sha256(partial)
     if file.sha256 is not None and found != file.sha256:
@@ -101,6 +131,10 @@ def _receive_all(file: Published, partial: Path, console: Console) -> None:
             if file.bytes is None or not partial.exists() or partial.stat().st_size != file.bytes:
                 _receive(file, partial, console)
             return
+        except Unsafe as error:
+            partial.unlink(missing_ok=True)
+            problem = str(error)
+            break
         except urllib.error.HTTPError as error:
             problem = f"the host answered {error.code} {error.reason}"
             error.close()
@@ -121,15 +155,17 @@ def _receive(file: Published, partial: Path, console: Console) -> None:
     """Append what is missing to the partial file, or fill it from the start where the host cannot resume."""
     have = partial.stat().st_size if partial.exists() else 0
     request = urllib.request.Request(file.url, headers={"Range": f"bytes={have}-"} if have else {})
-    with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
+    with urllib.request.build_opener(_SameHost).open(request, timeout=TIMEOUT) as response:
         resumed = have > 0 and response.status == 206 and str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
         have = have if resumed else 0
-        coming = response.headers.get("Content-Length")
-        total = have + int(coming) if coming is not None else file.bytes
+        coming = str(response.headers.get("Content-Length", ""))
+        total = have + int(coming) if coming.isdecimal() else file.bytes
+        _refuse_longer(file, total or 0)
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
         with partial.open("ab" if resumed else "wb") as sink, Progress(*columns, console=console, transient=True) as progress:
             task = progress.add_task(file.name, total=total, completed=have)
             while block := response.read(BLOCK):
+                _refuse_longer(file, sink.tell() + len(block))
                 sink.write(block)
                 progress.advance(task, len(block))
             sink.flush()
@@ -137,6 +173,13 @@ def _receive(file: Published, partial: Path, console: Console) -> None:
     arrived = partial.stat().st_size
     if total is not None and arrived < total:
         raise ConnectionError(f"the connection ended after {arrived:,} of {total:,} bytes")
+
+
+def _refuse_longer(file: Published, size: int) -> None:
+    """Refuse more bytes than are published, or where no size is, than any of these files could have."""
+    if size > (file.bytes or UNPUBLISHED_LIMIT):
+        most = f"{file.bytes:,} are published" if file.bytes else f"the limit is {UNPUBLISHED_LIMIT:,} where no size is published"
+        raise Unsafe(f"the host sends {size:,} bytes or more; {most}")
 
 
 def _verify(file: Published) -> None:
