@@ -56,7 +56,9 @@ def main(arguments: list[str] | None = None) -> int:
             raise unknown("command", words[0], tuple(COMMANDS))
         return int(getattr(import_module(f"gridcount.{COMMANDS[words[0]]}"), words[0])(words[1:]))
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        from gridcount.data.plain_text import printable
+
+        print(f"error: {printable(str(error))}", file=sys.stderr)
         return 2
     except KeyboardInterrupt as stopped:
         print(str(stopped) or "stopped", file=sys.stderr)

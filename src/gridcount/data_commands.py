@@ -112,7 +112,7 @@ def make_command(options: Make) -> int:
 
 def import_command(options: Import, console: Console | None = None) -> int:
     """Import a log, showing what the check has to say about it; errors stop it."""
-    console = console or Console()
+    console = console or make_console()
     target = free_name(options.name, options.replace)
     for leftover in remove_leftovers(imported_directory()):
         console.print(f"removed {leftover}, which an import that was killed had left", highlight=False, markup=False, soft_wrap=True)
@@ -141,7 +141,7 @@ def import_command(options: Import, console: Console | None = None) -> int:
 
 def check_command(options: Check, console: Console | None = None) -> int:
     """Print every finding and return 0, 1 or 2."""
-    console = console or Console()
+    console = console or make_console()
     findings = check(options.data, options.columns, options.actions.scale_actions, options.actions.bounds)
     if options.json:
         print(json.dumps(checks.as_json(options.data, findings)), file=console.file)
@@ -152,7 +152,7 @@ def check_command(options: Check, console: Console | None = None) -> int:
 
 def info_command(options: Info, console: Console | None = None) -> int:
     """Print the description, and write pictures where asked."""
-    console = console or Console()
+    console = console or make_console()
     data = with_bar(
         options.data,
         lambda progress: load(

@@ -1,24 +1,35 @@
 """What commands share towards the terminal: a console, a progress bar, and answers to misspelt flags."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, get_args
 
 import tyro
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import Progress
+from rich.segment import Segment
 
 from gridcount.data.catalogue import unknown
+from gridcount.data.plain_text import printable
 
 Result = TypeVar("Result")
 
 POSITIONAL = tyro.conf.Positional[int].__metadata__[0]  # type: ignore[attr-defined]
 
 
+class SafeConsole(Console):
+    """A console whose text cannot steer the terminal: names come from files that somebody else wrote."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
+        """What is about to be printed, control characters in its text written out."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(printable(segment.text), segment.style)
+
+
 def make_console(stderr: bool = False) -> Console:
     """A console that prints text as it is: names and paths may look like markup."""
-    return Console(markup=False, highlight=False, stderr=stderr)
+    return SafeConsole(markup=False, highlight=False, stderr=stderr)
 
 
 def with_bar(name: str, work: Callable[[Callable[[int, int], None]], Result]) -> Result:

@@ -24,6 +24,7 @@ def main(cell_file: str, directory: str, results: str, cores: str, *trusted: str
     threading.Thread(target=_stop_with_parent, args=(os.getppid(),), daemon=True).start()
     from gridcount.benchmark.cells import Cell, run_cell
     from gridcount.benchmark.store import write_rows
+    from gridcount.data.plain_text import printable
     from gridcount.evaluation.environments import trust
     from gridcount.training.compiled import keep_compiled
     from gridcount.training.run import Interrupted
@@ -37,7 +38,7 @@ def main(cell_file: str, directory: str, results: str, cores: str, *trusted: str
     except Interrupted:
         return 130
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {printable(str(error))}", file=sys.stderr)
         return 2
     return 0
 

@@ -5,6 +5,7 @@ import io
 import re
 from collections.abc import Sequence
 
+from gridcount.data.plain_text import printable, spreadsheet_text
 from gridcount.report.tables import Table
 
 
@@ -56,13 +57,15 @@ def to_csv(table: Table) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     heads, lines = table.records
-    writer.writerow(heads)
-    writer.writerows(["" if value is None else value for value in line] for line in lines)
+    writer.writerow(map(spreadsheet_text, heads))
+    writer.writerows(
+        ["" if value is None else spreadsheet_text(value) if isinstance(value, str) else value for value in line] for line in lines
+    )
     return out.getvalue()
 
 
 def _markdown(text: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text).replace("\n", " ") if text else ""
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", printable(text)).replace("\n", " ") if text else ""
 
 
 def _latex(text: str) -> str:
@@ -75,4 +78,4 @@ def _latex(text: str) -> str:
         "^": r"\textasciicircum{}",
     }
     special |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"<": r"\textless{}", ">": r"\textgreater{}", "\n": " "}
-    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", "".join(special.get(sign, sign) for sign in text))
+    return re.sub(r"(?<![\w-])-(?=\d)", "$-$", "".join(special.get(sign, sign) for sign in printable(text)))
