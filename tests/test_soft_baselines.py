@@ -31,6 +31,7 @@ SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
 PESSIMIST = PBRL(**FIELDS, n_critics=5, ood_updates=500, sampled_actions=4)
 UPDATES = 2000
 SIZES = {"hopper-medium-v2": 500, "hopper-medium-expert-v2": 200, "walker2d-medium-v2": 20, "halfcheetah-medium-v2": 10}
+SIZES |= {f"maze2d-{maze}-v1": 25 for maze in ("umaze", "medium", "large")}
 
 
 def learner_of(state: Any) -> Any:

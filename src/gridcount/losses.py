@@ -27,7 +27,7 @@ def bellman_loss(q: Array, target: Array) -> Array:
 def weighted_bellman_loss(q: Array, target: Array, weight: Array) -> Array:
     """Squared error to one target, each row by its weight, averaged over rows and summed over critics (UWAC's critic loss).
 
-    The authors' code weighs the error before it is squared, and so by the weight's square.
+    The authors' code weighs the error before it is squared, and so by the weight's square: give it that.
     """
     return (jax.lax.stop_gradient(weight) * (q - jax.lax.stop_gradient(target)) ** 2).mean(axis=-1).sum()
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, later, silent
 from gridcount.algorithms.sac import (
     SACState,
     SoftFields,
@@ -30,6 +30,7 @@ from gridcount.losses import bellman_loss, conservative_gap, td_target
 from gridcount.networks import Critics, TanhGaussian
 
 PART = 64  # rows of a batch that are learnt from at a time, each with all its sampled actions
+SAMPLES_OF_A_KIND = 10  # in the authors' code and in CORL's, whose thresholds are known
 MULTIPLIER_MAX = 1e6  # the Lagrange multiplier stays below this, as in the authors' code
 
 
@@ -65,6 +66,7 @@ class CQL(SoftFields):
     policy_rate: float = 1e-4  # Adam step of the policy and the temperature (the authors' code)
     conservatism: float = 5.0  # weight of the gap between sampled and logged actions (alpha; 5 or 10 in the authors' code)
     lagrange_threshold: float | None = None  # tune a multiplier so that the weighted gap stays near this (tau); None: fixed weight
+    scale_threshold: bool = later(False)  # lower it by what fewer than 10 sampled actions of a kind take from the gap
     sampled_actions: int = 10  # actions drawn from each of the uniform distribution, pi(s) and pi(s')
     entropy_backup: bool = False  # bootstrap SAC's entropy too; the authors' default leaves it out (deterministic_backup)
     max_backup: bool = False  # bootstrap the best of the sampled next actions (max_q_backup in the authors' code)
@@ -103,7 +105,7 @@ class CQL(SoftFields):
             q_data, q_sampled = q[:, 0], q[:, 1:]
             loss_in = bellman_loss(q_data, part.target)
             gap = conservative_gap(q_sampled, part.log_density.T, q_data)  # the regulariser of Eq. 4, per critic
-            penalty = multiplier * (self.conservatism * gap - (self.lagrange_threshold or 0.0))  # appendix F
+            penalty = multiplier * (self.conservatism * gap - threshold(self))  # appendix F
             metrics = {"loss_in": loss_in, "gap": gap.mean(), "q_data": q_data.mean(), "q_sampled": q_sampled.mean()}
             return loss_in + penalty.sum(), metrics
 
@@ -112,7 +114,7 @@ class CQL(SoftFields):
         learner = learner._replace(critics=critics, critic_optimiser=optimiser)
         log_multiplier, multiplier_optimiser = state.log_multiplier, state.multiplier_optimiser
         if self.lagrange_threshold is not None:  # raise the multiplier while the weighted gap is above the threshold
-            slope = -multiplier * (self.conservatism * metrics["gap"] - self.lagrange_threshold)
+            slope = -multiplier * (self.conservatism * metrics["gap"] - threshold(self))
             change, multiplier_optimiser = optax.adam(self.critic_rate).update(slope, multiplier_optimiser)
             log_multiplier = log_multiplier + change
 
@@ -130,6 +132,16 @@ class CQL(SoftFields):
     def act(self, state: CQLState, observation: Array) -> Array:
         """The mode of the policy."""
         return state.learner.acting_policy.mode(observation)
+
+
+def threshold(config: CQL) -> float:
+    """What the weighted gap is held to; 0 without a threshold.
+
+    A sum of n terms of a kind is n/10 of one of ten, on average, so its logarithm is ln(10/n) less, whatever the values
+    are: with `scale_threshold` the same is taken from the threshold, which is for ten.
+    """
+    shift = math.log(SAMPLES_OF_A_KIND / config.sampled_actions) if config.scale_threshold else 0.0
+    return 0.0 if config.lagrange_threshold is None else config.lagrange_threshold - config.conservatism * shift
 
 
 def sample_actions(policy: TanhGaussian, batch: Batch, count: int, key: Array) -> Sampled:

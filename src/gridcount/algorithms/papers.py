@@ -108,7 +108,6 @@ SAC_N: dict[str, Fields] = {  # An et al.'s N, read from CORL's configs of the m
     **{f"walker2d-{tier}-v2": {"n_critics": 20} for tier in GYM_TIERS},
     **{f"hopper-{tier}-v2": {"n_critics": 200} for tier in ("medium-replay", "medium-expert", "full-replay")},
     **{f"hopper-{tier}-v2": {"n_critics": 500} for tier in ("random", "medium", "expert")},
-    "maze2d-medium-v1": {"n_critics": 20},
 }
 
 EDAC: dict[str, Fields] = {  # An et al.'s N and eta, read from CORL's configs of the medium tiers; the other tiers are not verified

@@ -15,10 +15,11 @@ FAST: dict[str, dict[str, Any]] = {
     "maze2d": {"hidden": (64, 64), "layer_norm": True, "average_step": 0.001, "epochs": 120},
     "other": {"hidden": (256, 256), "epochs": 300},
 } | {name: {"hidden": (128, 128)} for name in MAZE_NAMES if "umaze" not in name}  # more corridors to tell apart
+TD3_CVAE_WEIGHTS = {"target_penalty": 1.0, "policy_penalty": 1.0, "average_bonus": True}  # the first author's code
 # And what a single algorithm needs besides, in a domain or on a dataset.
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     # CQL's default rate, CORL's 3e-5 being for a million updates; and 4 actions of each kind, since a CPU takes time for every one
-    ("cql", "maze2d"): {"policy_rate": 1e-4, "sampled_actions": 4},
+    ("cql", "maze2d"): {"policy_rate": 1e-4, "sampled_actions": 4, "scale_threshold": True},
     ("pbrl", "maze2d"): {"sampled_actions": 4},
     ("cql", "other"): {"imitation_updates": 0},  # a short run has none to spare
     ("sac-n", "maze2d"): {"n_critics": 10},  # the papers' up to 500 critics take days on a CPU
@@ -41,8 +42,8 @@ FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("gpc-td3", "maze2d"): {"state_bins": 15, "pessimism": 0.4},
     ("gpc-td3", "other"): {"state_resolution": "leading"},
     ("gpc-td3", OWN): {"state_resolution": "even"},
-    ("td3-cvae", "maze2d"): {"cvae_hidden": (128, 128), "cvae_updates": 20_000},
-    ("td3-cvae", "other"): {"cvae_hidden": (256, 256), "cvae_updates": 50_000},
+    ("td3-cvae", "maze2d"): {"cvae_hidden": (128, 128), "cvae_updates": 20_000} | TD3_CVAE_WEIGHTS,
+    ("td3-cvae", "other"): {"cvae_hidden": (256, 256), "cvae_updates": 50_000} | TD3_CVAE_WEIGHTS,
     ("iql", "maze2d"): {"schedule_updates": 120_000},  # the policy's step falls to 0 within the shorter run
     ("iql", "other"): {"schedule_updates": 300_000},
     ("uwac", "maze2d"): {"behaviour_hidden": (64, 64), "passes": 10, "warmup_updates": 5_000},  # a warm-up of 4% of the run
@@ -54,6 +55,8 @@ PAPER_OWN: dict[str, dict[str, Any]] = {
     "gpc-sac": {"q_floor": 0.0, "state_resolution": "rounded", "initialisation": "published", "log_std_low": -5.0},
     "gpc-td3": {"q_floor": 0.0, "state_resolution": "rounded"},
     "pbrl": {"q_floor": 0.0},
+    "td3-cvae": TD3_CVAE_WEIGHTS,
+    "uwac": {"weighting": "exponential", "weight_limit": 1.0, "weight_errors": True},
 }
 
 

@@ -13,7 +13,7 @@ import optax
 from jax import Array
 
 from gridcount.algorithms.blocks import learn_first
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, later, silent
 from gridcount.algorithms.steps import descend
 from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first, fit, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Transitions
@@ -63,6 +63,7 @@ class TD3CVAE(TD3Fields):
     critic_rate: float = 1e-4  # Adam step of the critics
     target_penalty: float = 5.0  # weight of the bonus in the target (alpha); the paper's value not verified, this one is ours
     policy_penalty: float = 5.0  # weight of the bonus in the policy's objective (beta); the paper's value not verified, this one is ours
+    average_bonus: bool = later(False)  # divide the bonus by dim(A)^2, as the first author's code, where both weights are 1
     reward_scale: float | Literal["auto"] = "auto"  # rewards are multiplied by this; auto: 1 / (largest - smallest reward)
     cvae_hidden: tuple[int, ...] = (750, 750)  # hidden layers of encoder and decoder
     cvae_latent: int = 12  # dimensions of the latent
@@ -99,7 +100,8 @@ class TD3CVAE(TD3Fields):
         action_key, target_key, policy_key = jax.random.split(key, 3)
         batch = batch._replace(reward=self.reward_scale * batch.reward)
         next_action = smoothed(self, state.learner.target_policy(batch.next_observation), action_key)
-        next_bonus = bonus(state.cvae, batch.next_observation, next_action, target_key)
+        scale = batch.action.shape[1] ** -2 if self.average_bonus else 1.0
+        next_bonus = scale * bonus(state.cvae, batch.next_observation, next_action, target_key)
         target = bellman_target(self, state.learner, batch, next_action, self.target_penalty * next_bonus)
         learner, metrics = step_critics(self, state.learner, fit(batch, target))
         critic = first(learner.critics)
@@ -107,7 +109,7 @@ class TD3CVAE(TD3Fields):
         def policy_loss(policy: Deterministic) -> tuple[Array, Metrics]:
             action = policy(batch.observation)
             q = critic(batch.observation, action)[0]
-            novelty = bonus(state.cvae, batch.observation, action, policy_key)
+            novelty = scale * bonus(state.cvae, batch.observation, action, policy_key)
             return (self.policy_penalty * novelty - q).mean(), {"q_policy": q.mean(), "bonus": novelty.mean()}
 
         learner, policy_metrics = step_policy(self, learner, policy_loss)
@@ -119,5 +121,5 @@ class TD3CVAE(TD3Fields):
 
 
 def bonus(cvae: ConditionalVAE, observation: Array, action: Array, key: Array) -> Array:
-    """b(s, a) = |a - decode(s, encode(s, a))|^2, per row: large where the log has no such action (the authors' code: over dim(A)^2)."""
+    """b(s, a) = |a - decode(s, encode(s, a))|^2, per row: large where the log has no such action."""
     return squared_distance(cvae(observation, action, key)[0], action)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, later, silent
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import mean_discrepancy, polyak, td_target, uncertainty_weight, variational_loss, weighted_bellman_loss
@@ -62,6 +62,7 @@ class UWAC:
     weighting: Literal["inverse", "exponential"] = "inverse"  # beta/Var as the paper has it, or exp(-beta*Var), the authors' code's default
     weight_scale: float = 0.5  # how soon uncertain values count less (beta)
     weight_limit: float = 1.5  # no row weighs more than this; the authors' code's default, for the exponential, is 1
+    weight_errors: bool = later(False)  # weigh critics' errors before they are squared, as the authors' code; else the squares
     next_actions: int = 10  # actions of the policy at s' of which the best is bootstrapped from
     minimum_share: float = 0.75  # the target is this much of the smaller critic and the rest of the larger (lambda)
     kernel: Literal["gaussian", "laplacian"] = "gaussian"  # of the discrepancy
@@ -129,7 +130,8 @@ class UWAC:
         def critic_loss(raw: Critics) -> tuple[Array, Metrics]:
             critics, _ = self._smooth(raw, state.directions)
             q = critics(observation, batch.action, dropout=self.dropout, key=critic_key)
-            return weighted_bellman_loss(q, target, weight), {"q_data": q.mean()}
+            row_weight = weight**2 if self.weight_errors else weight
+            return weighted_bellman_loss(q, target, row_weight), {"q_data": q.mean()}
 
         critics, critic_optimiser, value, q_metrics = descend(
             optax.adam(self.critic_rate), critic_loss, state.critics, state.critic_optimiser
