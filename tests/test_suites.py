@@ -172,3 +172,17 @@ def test_a_share_of_a_short_run_is_no_longer_than_the_run() -> None:
 
 def test_every_algorithm_is_in_some_suite() -> None:
     assert {algorithm for name in suite_names() for algorithm in read_suite(name).algorithms} == set(ALGORITHMS)
+
+
+def test_a_run_begins_with_the_preset_it_is_made_with_whatever_its_name_promises(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("gridcount.benchmark_commands._dry_run", lambda *_: 0)
+    first = []
+    for words in (["--only", "sac"], ["--only", "sac", "--preset", "paper"]):
+        assert main(["benchmark", "paper/maze2d", "--dry-run", *words]) == 0
+        first.append(capsys.readouterr().out.splitlines()[0])
+    assert first[0].startswith("paper/maze2d, preset fast: small networks and short runs")
+    assert "not the papers' own (--preset paper runs those)" in first[0]
+    assert first[1] == "paper/maze2d, preset paper: the papers' own networks, hyper-parameters and epochs"

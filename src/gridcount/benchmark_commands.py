@@ -66,8 +66,8 @@ def benchmark(words: list[str]) -> int:
     if not options.dry_run:
         adopt(cells, out)
     left = missing(cells, out)
-    size = f"preset {suite.preset}" + (" (--preset paper for the papers' own networks and epochs)" if suite.preset == "fast" else "")
-    console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; {size}; everything goes to {out}", soft_wrap=True)
+    console.print(_preset_in_words(suite), soft_wrap=True)
+    console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; everything goes to {out}", soft_wrap=True)
     if options.dry_run:
         return _dry_run(left, options.workers, console)
     full = "Cells that ended are kept, and the others keep their checkpoints: make room and give the same command again"
@@ -88,6 +88,14 @@ def benchmark(words: list[str]) -> int:
             console.print(line, soft_wrap=True)
         console.print(f"results: {path}", soft_wrap=True)
     return 1 if problems else 0
+
+
+def _preset_in_words(suite: Suite) -> str:
+    """Whose networks and epochs a suite runs with, which its name may not say."""
+    if suite.preset == "paper":
+        return f"{suite.name}, preset paper: the papers' own networks, hyper-parameters and epochs"
+    told = f"{suite.name}, preset {suite.preset}: small networks and short runs for an ordinary machine"
+    return f"{told}, not the papers' own (--preset paper runs those)"
 
 
 def _refuse_idle_flags(options: Benchmark) -> None:
@@ -200,7 +208,7 @@ def _headline(suite: Suite, cells: list[Cell], out: Path, console: Console) -> T
         key, method = cell.key(), " ".join(filter(None, (cell.algorithm, cell.variant)))
         told[cell.dataset, method] = in_words([scores[key]] if key in scores else [])
     datasets, methods = (list(dict.fromkeys(names)) for names in zip(*told, strict=True))
-    title = f"{suite.title}: mean of the last evaluations, ± over seeds"
+    title = f"{suite.title}: mean of the last evaluations, ± over seeds; preset {suite.preset}"
     wide = Table("dataset", *(Column(method, justify="right") for method in methods), title=title)
     for dataset in datasets:
         wide.add_row(dataset, *(told.get((dataset, method), "") for method in methods))

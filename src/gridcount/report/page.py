@@ -3,10 +3,12 @@
 import json
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 from typing import Any
 
+from gridcount.algorithms.presets import PRESETS
 from gridcount.report.experiments import UNRECORDED, Experiment, Section
 from gridcount.report.log_table import log_table
 from gridcount.report.page_numbers import curve_metrics, page_numbers, slug
@@ -46,7 +48,16 @@ READING = (
 def all_tables(section: Section) -> list[Table]:
     """Every table a suite has results for."""
     makers = (score_table, ablation_table, oracle_table, log_table, aggregate_table, improvement_table, cost_table)
-    return [table for maker in makers if (table := maker(section)) is not None]
+    made = [table for maker in makers if (table := maker(section)) is not None]
+    return [replace(table, title=f"{table.title}{_presets(table)}") for table in made]
+
+
+def _presets(table: Table) -> str:
+    """Which presets a table's numbers were made with: a suite named after a paper need not run with the paper's."""
+    told = dict(table.protocol).get("Preset", "")
+    names = [part.split(":")[0] for part in told.split("; ")]
+    known = [name for name in PRESETS if name in names]
+    return f"; preset{'s' if len(known) > 1 else ''} {' and '.join(known)}" if known else ""
 
 
 def slugs(sections: Sequence[Section]) -> list[str]:
