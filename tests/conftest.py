@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from results_maker import HOSTILE, make_results
 
+from gridcount.benchmark import timings
 from gridcount.benchmark.store import write_rows
 from gridcount.cli import main
 from gridcount.data.maze2d import make
@@ -28,6 +29,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The files that take longest begin first, so that no worker is left with one of them at the end."""
     ranks = {f"test_{name}": rank for rank, name in enumerate(LONGEST)}
     items.sort(key=lambda item: ranks.get(item.path.stem, len(ranks)))
+
+
+@pytest.fixture(autouse=True)
+def no_timings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine on which no dry run was made before, and none is remembered."""
+    monkeypatch.setattr(timings, "timings_file", lambda: tmp_path / "timings" / "timings.json")
 
 
 @pytest.fixture(scope="session")

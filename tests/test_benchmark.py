@@ -306,7 +306,7 @@ def test_a_dry_run_says_what_else_it_leaves_out(suite: Path, tmp_path: Path, cap
 def test_a_dry_run_times_a_log_of_ones_own_in_its_own_size(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rename_data(suite, "reactor")
     assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--dry-run", "--only", "sac"]) == 0
-    assert "timing sac on 4-d observations and 2-d actions" in capsys.readouterr().out
+    assert "timing 1 of 1: sac on 4-d observations and 2-d actions" in capsys.readouterr().out
 
 
 def test_a_dry_run_shows_its_numbers_whole_on_a_narrow_terminal(

@@ -6,6 +6,7 @@ from pathlib import Path
 import tyro
 from rich.console import Console
 from rich.measure import Measurement
+from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column, Table
 
 from gridcount.algorithms import ALGORITHMS
@@ -170,9 +171,9 @@ def _list_suites(console: Console) -> int:
 
 def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
     """What would run, and how long that takes."""
-    from gridcount.benchmark.calibrate import estimate, seconds_per_update
+    from gridcount.benchmark.calibrate import estimate
 
-    per_update = seconds_per_update(cells, lambda text: console.print(text, soft_wrap=True))
+    per_update = _timed(cells, console)
     table = Table()
     variants = any(cell.variant for cell in cells)
     for heading in ("algorithm", "dataset", *["variant"] * variants, "seeds", "updates", "ms per\nupdate", "core\ntime"):
@@ -189,6 +190,27 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
     left_out = " and ".join(["without evaluations", "compilation", *(f"the autoencoder that {name} learns first" for name in first)])
     console.print(f"about {duration(altogether)} on this machine, {left_out}", soft_wrap=True)
     return 0
+
+
+def _timed(cells: list[Cell], console: Console) -> dict[str, float]:
+    """Seconds per update by cell, with a line for each kind that is timed, and where there is a terminal a clock beside."""
+    from gridcount.benchmark.calibrate import seconds_per_update
+    from gridcount.benchmark.timings import timings_file
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("timing updates", total=None)
+        measured = []
+
+        def tell(what: str, number: int, count: int) -> None:
+            measured.append(what)
+            console.print(f"timing {number} of {count}: {what}", soft_wrap=True)
+            bar.update(task, completed=number - 1, total=count)
+
+        found = seconds_per_update(cells, tell)
+    if cells and not measured:
+        console.print(f"timed before on this machine: {timings_file()} (delete it to time again)", soft_wrap=True)
+    return found
 
 
 def _diverged(suite: Suite, cells: list[Cell], out: Path) -> list[str]:

@@ -16,6 +16,7 @@ import numpy as np
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.blocks import make_block
 from gridcount.benchmark.cells import Cell
+from gridcount.benchmark.timings import keep_timing, read_timings
 from gridcount.data.catalogue import NAMES
 from gridcount.data.load import load
 from gridcount.data.transitions import Transitions
@@ -41,20 +42,28 @@ SIZES = {  # fields that an update's time depends on
 }
 
 
-def seconds_per_update(cells: Sequence[Cell], tell: Callable[[str], None]) -> dict[str, float]:
-    """Seconds one seed's update takes, by cell: each different algorithm, size and dimension is compiled and timed once."""
-    timed: dict[str, float] = {}
-    found = {}
+Tell = Callable[[str, int, int], None]  # told what is timed next, its number, and of how many
+
+
+def seconds_per_update(cells: Sequence[Cell], tell: Tell) -> dict[str, float]:
+    """Seconds one seed's update takes, by cell: each different algorithm, size and dimension is compiled and timed once, and kept."""
+    kinds: dict[str, tuple[Any, tuple[int, int], str]] = {}  # kind of update -> how to time it
+    owner: dict[str, str] = {}  # cell -> its kind
+    for cell in cells:
+        algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
+        dims = DIMENSIONS[cell.dataset.split("-")[0]] if cell.dataset in NAMES else _dimensions(cell.data)
+        sizes = {name: value for name, value in settings(algorithm).items() if name in SIZES}
+        owner[cell.label] = str((cell.algorithm, dims, sizes))
+        kinds.setdefault(owner[cell.label], (algorithm, dims, cell.algorithm))
+    timed = read_timings()
+    new = [kind for kind in kinds if kind not in timed]
     with _one_core():
-        for cell in cells:
-            algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
-            dims = DIMENSIONS[cell.dataset.split("-")[0]] if cell.dataset in NAMES else _dimensions(cell.data)
-            kind = str((cell.algorithm, dims, {name: value for name, value in settings(algorithm).items() if name in SIZES}))
-            if kind not in timed:
-                tell(f"timing {cell.algorithm} on {dims[0]}-d observations and {dims[1]}-d actions")
-                timed[kind] = _time(algorithm, dims)
-            found[cell.label] = timed[kind]
-    return found
+        for number, kind in enumerate(new, start=1):
+            algorithm, dims, name = kinds[kind]
+            tell(f"{name} on {dims[0]}-d observations and {dims[1]}-d actions", number, len(new))
+            timed[kind] = _time(algorithm, dims)
+            keep_timing(kind, timed[kind])  # at once, so that whoever stops here has it
+    return {label: timed[kind] for label, kind in owner.items()}
 
 
 @cache
