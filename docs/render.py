@@ -142,13 +142,25 @@ def crosscheck_table() -> str:
 def theory_tables() -> dict[str, str]:
     """What `make theory` found, by the marker in docs/theory.md where it belongs."""
     theory = json.loads((ROOT / "results" / "theory.json").read_text())
-    return {f"theory-{name}": render(theory[name]) for name, render in (("tabular", _tabular), ("linear", _linear), ("codes", _codes))} | {
-        "theory-printed": _printed(theory["tabular"]),
-        "theory-training": _training(theory["tabular"]),
-        "theory-lemma": _lemma(theory["linear"]),
-        "theory-blur": _blur(theory["codes"]),
-        "theory-appendix": _appendix(theory["codes"]),
-    }
+    return (
+        {f"theory-{name}": render(theory[name]) for name, render in (("tabular", _tabular), ("linear", _linear), ("codes", _codes))}
+        | {
+            "theory-printed": _printed(theory["tabular"]),
+            "theory-training": _training(theory["tabular"]),
+            "theory-lemma": _lemma(theory["linear"]),
+            "theory-blur": _blur(theory["codes"]),
+            "theory-appendix": _appendix(theory["codes"]),
+        }
+        | {
+            f"theory-{name}": table(theory["guarantees"][name])
+            for name, table in (
+                ("improvement", _improvement),
+                ("continuity", _continuity),
+                ("variance", _variance),
+                ("selection", _selection),
+            )
+        }
+    )
 
 
 def _table(head: str, rows: Iterable[Iterable[str]]) -> str:
@@ -164,6 +176,39 @@ def _tabular(tabular: dict[str, Any]) -> str:
         f" With n instead of n + 1, u is at most {equal['largest_ratio_without_ridge']:.4f} times Γ.\n\n"
     )
     return said + _table(head, ([str(row["epoch"]), *(f"{row[name]:.2%}" for name in names)] for row in tabular["coverage"]))
+
+
+def _improvement(found: list[dict[str, Any]]) -> str:
+    head = "u from the old to the new policy | smallest change of Q | pairs that lose | problems in which one does"
+    rows = ([row["case"], f"{row['smallest_gain']:.1e}", f"{row['pairs_worse']:.1%}", f"{row['problems_worse']:.1%}"] for row in found)
+    return _table(head, rows)
+
+
+def _continuity(found: list[dict[str, float]]) -> str:
+    head = (
+        "step | Γ with Bernstein features: largest change | its bound, L · step / √λ_min(Λ) | u' and Γ with one-hot cells: largest change"
+    )
+    rows = ([f"{row['step']:g}", *(f"{row[name]:.2g}" for name in ("smooth", "smooth_bound", "cells"))] for row in found)
+    return _table(head, rows)
+
+
+def _variance(found: list[dict[str, float]]) -> str:
+    head = "λ | prior N(0, λI), as printed | prior N(0, I/λ) | variance of the estimate ŵ alone, mean"
+    rows = (
+        [
+            f"{row['ridge']:g}",
+            *(f"{row[f'{name}_least']:.3f} to {row[f'{name}_most']:.3f}" for name in ("printed", "meant")),
+            f"{row['estimate']:.3f}",
+        ]
+        for row in found
+    )
+    return _table(head, rows)
+
+
+def _selection(found: list[dict[str, float]]) -> str:
+    head = "κ | fails for every ε below: Gaussian actions | fails for every ε below: actions cut off"
+    rows = ([str(row["base"]), f"{row['fails_below']:.1e}", f"{row['fails_below_cut_off']:.1e}"] for row in found)
+    return _table(head, rows) + f"\n\nActions of the policy that is cut off span {found[0]['span']} cells over all states."
 
 
 def _printed(tabular: dict[str, Any]) -> str:

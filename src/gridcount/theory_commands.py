@@ -85,3 +85,11 @@ def show(result: dict[str, Any], console: Console) -> None:
         where = "actions beyond" if row["outside"] else "in range"
         table.add_row(row["task"], where, *(f"{row[name]:.1%}" for name in ("printed", "meant", "published")), ours)
     console.print(table)
+    table = Table("Theorem A.3: u", "smallest gain in Q", "pairs that lose", title="Policy improvement, 200 tables")
+    for row in result["guarantees"]["improvement"]:
+        table.add_row(row["case"], f"{row['smallest_gain']:.2e}", f"{row['pairs_worse']:.1%}")
+    console.print(table)
+    table = Table("kappa", "fails below, whole policy", "fails below, cut off", title="Theorem A.2: epsilon from which it holds")
+    for row in result["guarantees"]["selection"]:
+        table.add_row(str(row["base"]), f"{row['fails_below']:.1e}", f"{row['fails_below_cut_off']:.1e}")
+    console.print(table)

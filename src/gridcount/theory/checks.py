@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from gridcount.theory import codes, linear_mdp, tabular
+from gridcount.theory import codes, guarantees, linear_mdp, tabular
 
 
 def run_checks(report: Callable[[str], None] = lambda _: None, seed: int = 0) -> dict[str, Any]:
@@ -17,11 +17,19 @@ def run_checks(report: Callable[[str], None] = lambda _: None, seed: int = 0) ->
     }
     report("a continuous linear MDP: Theorem 1 as the grid is refined")
     linear = linear_mdp.refine(seed)
+    report("what else the appendix promises")
+    promised = {
+        "improvement": guarantees.improvement(seed),
+        "continuity": guarantees.continuity(seed),
+        "variance": guarantees.variance(seed),
+        "selection": guarantees.selection(seed),
+    }
     report("codes: how often two cells share one")
     return {
         "seed": seed,
         "tabular": tables,
         "linear": linear,
+        "guarantees": promised,
         "codes": {
             "collisions": codes.collisions(seed),
             "blur": codes.blur(seed),
