@@ -101,5 +101,5 @@ def test_results_without_rows_or_finite_scores_are_refused_before_anything_is_wr
     rows = read_results(kept)
     write_rows(tmp_path / "nan.parquet", [rows[0] | {"score": float("nan")}, *rows[1:]])
     assert main(["report", str(tmp_path / "nan.parquet")]) == 2
-    assert "not a finite number" in capsys.readouterr().err
+    assert "nan.parquet, row 1: 'score' is NaN" in capsys.readouterr().err
     assert not (tmp_path / "report").exists()

@@ -1,7 +1,6 @@
 """The `report` command: results in, one page, tables and figures out."""
 
 from dataclasses import dataclass
-from math import isfinite
 from pathlib import Path
 
 import tyro
@@ -81,10 +80,6 @@ def _read(places: tuple[Path, ...], console: Console) -> list[Row]:
         from gridcount.benchmark.store import read_results
 
         rows += read_results(*stored)
-    for row in rows:
-        if any(isinstance(row.get(name), float) and not isfinite(row[name]) for name in ("score", "return")):
-            what = f"{row['algorithm']} on {row['dataset']}, seed {row['seed']}, update {row['updates']:,}"
-            raise ValueError(f"{what}: the score is not a finite number; its environment gives such rewards. Leave that experiment out")
     evaluated = [run for run in dict.fromkeys(runs) if read_rows(run)]
     young = [run for run in dict.fromkeys(runs) if run not in evaluated]
     if young and not (rows or evaluated):

@@ -12,7 +12,7 @@ from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import with_new_names
 from gridcount.data.arrow_files import open_arrow
 from gridcount.files import convert_record, decode_record, whole_file
-from gridcount.files.records import Count
+from gridcount.files.records import Count, Real, Whole
 from gridcount.training.logs import Row
 
 try:
@@ -55,11 +55,11 @@ class ResultRow(msgspec.Struct, rename={"returned": "return"}):
     episodes: Count | None = None
     seeds_together: Count | None = None
     cores_used: Count | None = None
-    seconds: float | None = None
-    gigabytes: float | None = None
-    score: float | None = None
-    returned: float | None = None
-    success: float | None = None
+    seconds: Real | None = None
+    gigabytes: Real | None = None
+    score: Real | None = None
+    returned: Real | None = None
+    success: Real | None = None
 
 
 def write_rows(path: Path, rows: list[Row]) -> Path:
@@ -147,7 +147,7 @@ def _read(path: Path) -> list[Row]:
     for number, row in enumerate(rows, start=1):
         source, way_out = f"{path}, row {number}", "this is not a file of results; leave it out"
         convert_record(row, ResultRow, source, way_out)
-        convert_record(row, dict[str, str | int | float | bool | None], source, way_out)
+        convert_record(row, dict[str, str | Whole | Real | bool | None], source, way_out)
     for config in {row["config"] for row in rows}:
         decode_record(config.encode(), dict[str, Any], f"{path}: its column 'config'", "This is not a file of results; leave it out")
     today = {made: _with_new_names(*made) for made in {(row["algorithm"], row["config"]) for row in rows}}

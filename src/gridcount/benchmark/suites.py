@@ -114,7 +114,7 @@ def read_suite(name: str) -> Suite:
         raise unknown("suite", name, (*suite_names(), "FILE.toml"))
     try:
         written = tomllib.loads(path.read_text())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{path}: not a TOML file ({error})") from error
     return _checked(path, title, written)
 

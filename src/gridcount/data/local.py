@@ -136,6 +136,11 @@ def read_local(folder: Path, name: str | None = None, memory_map: bool = False) 
         if recorded != StoredColumn(str(array.dtype), array.shape):
             raise ValueError(f"{path}: is {array.dtype} {array.shape}, meta.json says {recorded}; import the dataset again")
         columns[column] = array
+    dims = columns["action"].shape[-1]
+    for key, bounds in {"action_low": meta.action_low, "action_high": meta.action_high}.items():
+        if len(bounds) != dims:
+            told = f"'{key}' has {len(bounds)} values for {dims} actions"
+            raise ValueError(f"{folder / 'meta.json'}: {told}; import the dataset again")
     low, high = (np.asarray(end, np.float64) for end in (meta.action_low, meta.action_high))
     return Transitions(
         **columns,

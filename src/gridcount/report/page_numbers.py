@@ -142,7 +142,8 @@ def curve_metrics(section: Section) -> list[tuple[str, str]]:
 
 def _packed(values: ArrayLike, kind: type[np.generic] = np.float32) -> str:
     """Numbers as the script unpacks them: little-endian, base64."""
-    array = np.ascontiguousarray(values, np.dtype(kind).newbyteorder("<"))
+    limits: Any = np.finfo(np.float32) if kind is np.float32 else np.iinfo(np.int32)
+    array = np.ascontiguousarray(np.clip(values, limits.min, limits.max), np.dtype(kind).newbyteorder("<"))
     return base64.b64encode(array.tobytes()).decode()
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from gridcount.files import convert_record, on_full_disk, open_plain, read_lines
-from gridcount.files.records import Count
+from gridcount.files.records import Count, Real, Whole
 
 Row = dict[str, Any]
 
@@ -144,7 +144,7 @@ def read_rows(directory: Path) -> list[Row]:
         raise FileNotFoundError(f"{directory}: not a run directory, it holds no {METRICS}")
     way_out = "put the file back as the run wrote it, or leave the run out"
     rows: list[Row] = []
-    for number, row in enumerate(read_lines(path, dict[str, int | float | None], way_out), start=1):
+    for number, row in enumerate(read_lines(path, dict[str, Whole | Real | None], way_out), start=1):
         convert_record(row, _RowKeys, f"{path}, line {number}", way_out)
         rows.append(row)
     return rows
