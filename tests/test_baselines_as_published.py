@@ -90,9 +90,11 @@ def test_the_bonus_is_divided_by_the_square_of_the_dimensions_in_target_and_poli
     fields: dict[str, Any] = {**SMALL, "cvae_hidden": (16,), "cvae_updates": 5}
     research, state, batch = start(TD3CVAE(**fields, average_bonus=True, target_penalty=4.0, policy_penalty=4.0), make_log)
     plain = replace(research, average_bonus=False, target_penalty=1.0, policy_penalty=1.0)
+    state = state._replace(learner=state.learner._replace(updates=jnp.asarray(research.policy_every - 1)))  # the policy's turn
     found, expected = (jax.jit(each.update)(state, batch, jax.random.key(1))[1] for each in (research, plain))
     assert float(found["critic_loss"]) == pytest.approx(float(expected["critic_loss"]), rel=1e-5)
     assert float(found["policy_loss"]) == pytest.approx(float(expected["policy_loss"]), rel=1e-5)
+    assert float(found["policy_loss"]) != 0
     assert float(found["next_bonus"]) == pytest.approx(float(expected["next_bonus"]) / 4, rel=1e-5)
 
 
