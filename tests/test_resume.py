@@ -15,6 +15,7 @@ import h5py
 import jax
 import numpy as np
 import pytest
+from processes import HANG
 
 from gridcount.cli import main
 from gridcount.training.checkpoints import numbered
@@ -24,8 +25,6 @@ from gridcount.training.progress import ConsoleDisplay
 SMALL = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--no-plot"]
 SHORT = [*SMALL, "--updates", "40", "--evaluate-every", "20"]
 LONG = [*SMALL, "--updates", "300", "--evaluate-every", "10", "--seeds", "2", "--keep", "3", "--checkpoint-seconds", "0"]
-KILLS = 5
-
 
 Start = Callable[[list[str]], "subprocess.Popen[str]"]
 
@@ -63,7 +62,7 @@ def progress(run: Path) -> int:
 
 
 def wait_for(condition: Callable[[], bool], process: "subprocess.Popen[str]") -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + HANG
     while not condition():
         assert process.poll() is None, f"the run ended by itself: {process.communicate()[0]}"
         assert time.monotonic() < deadline, "the run makes no progress"
@@ -110,21 +109,21 @@ def expected_scalars(run: Path, seed: int) -> dict[str, list[tuple[int, float]]]
 # --- kill -9 ---
 
 
+KILLED_RUN = Path(__file__).with_name("killed_run.py")
+MOMENTS = ["at the start", "in a checkpoint", "after a row", "before a checkpoint", "after a checkpoint"]
+
+
 @pytest.fixture(scope="module")
-def survivor(maze_file: Path, tmp_path_factory: pytest.TempPathFactory, start: Start) -> Path:
-    """A run killed five times at random moments (the first before any checkpoint), resumed each time, then left to finish."""
+def survivor(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run killed five times at different moments (the first before any checkpoint), resumed each time, then left to finish."""
     run = tmp_path_factory.mktemp("killed") / "run"
     rng = random.Random(0)
     before: list[int] = []
-    for kill in range(KILLS):
-        words = [str(maze_file), *LONG, "--run", str(run)] + (["--resume"] if kill else [])
-        process = start(words)
-        reached = progress(run) + 10 * rng.randint(1, 4)
-        wait_for((lambda: (run / "config.json").exists()) if kill == 0 else (lambda goal=reached: progress(run) >= goal), process)  # type: ignore[misc]
-        time.sleep(rng.uniform(0, 0.05))
-        process.kill()
-        process.communicate()
-        assert process.returncode == -signal.SIGKILL
+    for moment in MOMENTS:
+        words = ["train", str(maze_file), *LONG, "--run", str(run)] + (["--resume"] if before else [])
+        at = 0 if not before else before[-1] + 10 * rng.randint(2, 4)
+        process = subprocess.run([sys.executable, str(KILLED_RUN), str(at), moment, *words], capture_output=True, text=True)
+        assert process.returncode == -signal.SIGKILL, process.stderr
         before.append(progress(run))
     assert before[0] == 0
     assert 0 < before[1] < before[-1] < 300
@@ -163,7 +162,7 @@ def test_ctrl_c_saves_and_prints_the_command_that_ends_in_the_same_bits(
     process = start([str(maze_file), *LONG, "--run", str(run)])
     wait_for(lambda: progress(run) >= 20, process)
     process.send_signal(signal.SIGINT)
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=HANG)
     assert process.returncode == 130, output
     assert "Traceback" not in output
     assert f"stopped at update {progress(run)}; everything is in {run}" in output
