@@ -1,6 +1,6 @@
 """Parquet and Arrow files, read in another process: Arrow can abort on a damaged file, and an abort must become a message.
 
-The process is `arrow_child`. It is kept for the next file unless something went wrong, and it ends with this one.
+The process is `arrow_child`. It reads each file in a fork of its own, is kept for the next file, and ends with this process.
 """
 
 import atexit
@@ -32,9 +32,10 @@ class _Reader:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,  # so that it can be ended with its forks, and Ctrl-C reaches neither
             env=os.environ | {"PYTHONPATH": paths, "ARROW_DEFAULT_MEMORY_POOL": "system"},
         )
-        self.usable = True  # False while an answer is not read to its end, and after an error
+        self.usable = True  # False while an answer is not read to its end, and once it has ended
 
     @property
     def alive(self) -> bool:
@@ -51,7 +52,7 @@ class _Reader:
         facts, body = FRAME.unpack(self._read(FRAME.size))
         told: dict[str, Any] = json.loads(self._read(facts))
         if "error" in told:
-            self.usable = False  # a damaged file may have left traces in its memory
+            self.usable = True  # the answer ends with it
             raise ValueError(told["error"])
         return told, self._read(body)
 
@@ -61,11 +62,16 @@ class _Reader:
         if len(found) == count:
             return found
         self.usable, code = False, self._process.wait()
-        how = signal.Signals(-code).name if code < 0 else f"exit code {code}"
+        number = code - 128 if code > 128 else -code
+        how = signal.Signals(number).name if number in set(signal.Signals) else f"exit code {code}"
         raise ValueError(f"the Arrow library stopped on it with {how}")
 
     def stop(self) -> None:
-        self._process.kill()
+        if hasattr(os, "killpg"):
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+        else:
+            self._process.kill()
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             with suppress(BrokenPipeError):
@@ -127,6 +133,7 @@ def open_arrow(path: Path, what: str = "Parquet") -> Iterator[ArrowFile]:
         yield ArrowFile(path, what, reader)
     finally:
         if reader.usable:
+            reader.ask(close=True)
             idle.append(reader)
         else:
             reader.stop()

@@ -4,6 +4,7 @@ import io
 import math
 import shutil
 import tempfile
+import warnings
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -132,7 +133,12 @@ def _header(file: IO[bytes]) -> tuple[tuple[tuple[int, ...], bool, np.dtype[Any]
     head = io.BytesIO(file.read(LONGEST_HEADER))  # no more, however long it says it is
     version = np.lib.format.read_magic(head)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    return read(head), head.tell()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy tells who wrote a header in an old way, which is nothing to act on
+            return read(head), head.tell()
+    except Exception as error:  # a header is parsed as Python, and what is wrong with it has many names
+        raise ValueError(f"its header cannot be read: {error}") from error
 
 
 @contextmanager
@@ -143,5 +149,5 @@ def _named_errors(path: Path, name: str) -> Iterator[None]:
         raise ValueError(
             f"{path}: '{name}' holds Python objects or is damaged ({error}); save plain numbers, for pickled data is never read"
         ) from error
-    except (*NOT_READABLE, zlib.error, TypeError, SyntaxError, OverflowError) as error:
+    except (*NOT_READABLE, zlib.error, OverflowError) as error:
         raise ValueError(f"{path}: '{name}' is truncated or damaged ({error}); get the file again") from error

@@ -44,7 +44,8 @@ class Span:
         columns = np.ascontiguousarray(values.T)
         for d, column in enumerate(columns):
             self.digest[d] = zlib.crc32(column.tobytes(), self.digest[d])
-        total = columns.sum(axis=1, dtype=np.float64)
+        with np.errstate(invalid="ignore"):  # infinity minus infinity is no number, as is told below
+            total = columns.sum(axis=1, dtype=np.float64)
         if not np.isfinite(total).all():
             real = np.isfinite(columns)
             for d in map(int, np.flatnonzero(~real.all(axis=1))):
