@@ -202,6 +202,36 @@ def test_a_report_names_the_evaluation_that_is_missing(lines: list[int], run: Pa
         assert f"metrics.jsonl: the evaluation of seed 0 at update {missing} is missing" in capsys.readouterr().err
 
 
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [delete, empty])
+def test_a_report_does_not_leave_out_a_run_whose_rows_are_all_lost(
+    damage: Callable[[Path], None], finished: Path, run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(finished, run.parent / "whole")
+    damage(run / "metrics.jsonl")
+    for place in (run, run.parent):
+        assert main(["report", str(place), "--no-figures"]) == 2
+        assert f"{run / 'metrics.jsonl'}: the evaluation of seed 0 at update 20 is missing" in capsys.readouterr().err
+    shutil.rmtree(run / "checkpoints")  # now it looks like a run that has only begun
+    assert main(["report", str(run.parent), "--no-figures"]) == 0
+    assert f"left out: {run}, which has not written an evaluation yet" in capsys.readouterr().out
+
+
+def test_a_report_misses_a_last_evaluation_that_is_not_a_multiple_of_the_others(
+    maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = tmp_path / "run"
+    words = [*SMALL, "--bins", "4", "--updates", "27", "--evaluate-every", "20", "--seeds", "2"]
+    assert main(["train", str(maze_file), *words, "--run", str(run)]) == 0
+    rows = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
+    (run / "metrics.jsonl").write_text("".join(rows[:-1]))
+    assert main(["report", str(run), "--no-figures"]) == 2
+    assert "the evaluation of seed 1 at update 27 is missing" in capsys.readouterr().err
+
+
 def test_a_run_that_grew_has_an_evaluation_more_and_no_hole(maze_file: Path, tmp_path: Path) -> None:
     words = ["train", str(maze_file), *SMALL, "--bins", "4", "--evaluate-every", "20", "--run", str(tmp_path / "run")]
     assert main([*words, "--updates", "27"]) == 0

@@ -11,7 +11,9 @@ from gridcount.files import on_full_disk, write_whole
 from gridcount.report.experiments import Layout, Section, sections
 from gridcount.report.plain_runs import rows_of_runs
 from gridcount.terminal import make_console, refuse_unknown_flags
-from gridcount.training.logs import Row, read_rows
+from gridcount.training.history import evaluations_of
+from gridcount.training.logs import Row
+from gridcount.training.run import read_plan
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ def _read(places: tuple[Path, ...], console: Console) -> list[Row]:
         from gridcount.benchmark.store import read_results
 
         rows += read_results(*stored)
-    evaluated = [run for run in dict.fromkeys(runs) if read_rows(run)]
+    evaluated = [run for run in dict.fromkeys(runs) if evaluations_of(run, read_plan(run))]
     young = [run for run in dict.fromkeys(runs) if run not in evaluated]
     if young and not (rows or evaluated):
         raise ValueError(f"{young[0]}: the run has not written an evaluation yet; let it train a little longer")
@@ -90,7 +92,7 @@ def _read(places: tuple[Path, ...], console: Console) -> list[Row]:
 
 
 def _is_run(place: Path) -> bool:
-    return (place / "config.json").is_file() and (place / "metrics.jsonl").is_file()
+    return (place / "config.json").is_file()
 
 
 def layouts(names: set[str], files: tuple[Path, ...] = ()) -> dict[str, Layout]:
