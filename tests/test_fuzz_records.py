@@ -83,19 +83,26 @@ def test_environment(run: Path) -> None:
 
 
 def test_records_of_checkpoints(run: Path, maze_file: Path) -> None:
-    newest = numbered(run / "checkpoints")[-1]
+    (newest,) = numbered(run / "checkpoints")
     prepared = runs.algorithm_of(run).prepare(load(str(maze_file)))
     with np.load(newest) as file:
         arrays = {name: file[name] for name in file.files}
-    record = json.loads(arrays["run"].tobytes())
-    refused = 0
-    for content in fuzz.variants(5, record | {"pending": [[3, {"loss": [1.0]}]]}, 60):
-        with newest.open("wb") as written:
+    newest.unlink()
+    between = newest.with_name(f"{33:010d}.npz")  # 13 updates after an evaluation, so that metrics wait for the next
+    record = json.loads(arrays["run"].tobytes()) | {"updates": 33, "pending": [[6, {"loss": [1.0]}], [7, {"loss": [2.0]}]]}
+
+    def restore(content: bytes) -> int:
+        with between.open("wb") as written:
             np.savez(written, **(arrays | {"run": np.frombuffer(content, np.uint8)}))
+        return runs.restore_policies(run, prepared)[2]
+
+    assert restore(json.dumps(record).encode()) == 33
+    refused = 0
+    for content in fuzz.variants(5, record, 60):
         try:
-            runs.restore_policies(run, prepared)
+            restore(content)
         except ValueError as error:
-            assert str(newest) in str(error), content  # noqa: PT017  a few variants hurt nothing
+            assert str(between) in str(error), content  # noqa: PT017  a few variants hurt nothing
             refused += 1
     assert refused > 40
 
