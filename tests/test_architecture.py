@@ -9,14 +9,16 @@ import gridcount
 
 SOURCE = Path(gridcount.__file__).parent
 MODULES = sorted(SOURCE.rglob("*.py"))
-LOW = {"files", "interrupts"}
+LOW = {"files", "interrupts", "children"}
 BELOW = {  # room -> the rooms of ours it may import, besides itself
     "files": set[str](),  # how our own files are read and written
     "interrupts": set[str](),
+    "children": set[str](),  # how Python processes are started
     "losses": set[str](),
     "networks": set[str](),
     "data": {
         "files",
+        "children",
         "envs",
         "counts",
     },  # a maze's data is made in its simulator; a description counts cells (counts.grid and .auto know no data)

@@ -46,7 +46,6 @@ def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir()
     (folder / "foreign_plant.py").write_text(MODULE)
     monkeypatch.syspath_prepend(str(folder))
-    monkeypatch.setenv("PYTHONPATH", f"{folder}:{Path(__file__).parent}")
     monkeypatch.delitem(sys.modules, "foreign_plant", raising=False)
     gymnasium.registry.pop("foreign/Plant-v0", None)
     monkeypatch.setattr(environments, "TRUSTED", set())
@@ -152,3 +151,18 @@ def test_a_typed_module_that_fails_is_told_with_its_name(code: str, mark: Path, 
 def test_a_relative_module_is_refused_in_words(mark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["train", "valve", *TINY, "--env", ".plant:x/Y-v0", "--run", str(tmp_path / "run")]) == 2
     assert "error: .plant:x/Y-v0: " in capsys.readouterr().err
+
+
+def test_a_module_in_the_working_directory_runs_in_a_cell_only_where_it_was_typed(
+    mark: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    suite, there = tmp_path / "mine.toml", tmp_path / "there"
+    suite.write_text(SUITE.format(data="valve", environment=FOREIGN))
+    there.mkdir()
+    for name in ("random", "jax", "msgspec"):
+        (there / f"{name}.py").write_text("raise SystemExit(3)")
+    monkeypatch.chdir(there)
+    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--env", FOREIGN]) == 0
+    assert mark.exists()  # from where this process found it
+    (cell,) = (tmp_path / "out" / "cells").iterdir()
+    assert "return" in read_rows(cell)[0]

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +15,7 @@ from rich.console import Console
 from gridcount.benchmark.cells import SEEDS, STATUS, Cell, Progress, seeds_of
 from gridcount.benchmark.overview import Overview
 from gridcount.benchmark.store import finished_seeds, read_results, write_rows
+from gridcount.children import module_command, module_environment
 from gridcount.files import open_plain, write_whole
 from gridcount.interrupts import STOPPED, stopping
 from gridcount.training.checkpoints import numbered
@@ -125,12 +125,12 @@ def _start(cell: Cell, out: Path, cores: tuple[int, ...], trusted: Sequence[str]
     words = [str(directory / "cell.json"), str(directory), str(cell.results(out / "results")), ",".join(map(str, cores))]
     with open_plain(directory / "log.txt", "ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "gridcount.benchmark.worker", *words, *trusted],
+            module_command("gridcount.benchmark.worker", *words, *trusted),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,  # Ctrl-C reaches the parent, which tells its workers once
-            env=os.environ | {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"},
+            env=module_environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1"),
         )
     return Job(cell, process, cores)
 

@@ -4,6 +4,7 @@ Nodes need gridcount and nothing else: no shared folder. A dataset that is a fil
 """
 
 import logging
+import os
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from rich.console import Console
 from gridcount.benchmark.cells import Cell, Progress
 from gridcount.benchmark.overview import Overview
 from gridcount.benchmark.store import read_results, write_rows
+from gridcount.children import module_command, module_environment
 from gridcount.training.logs import Row
 
 try:
@@ -71,7 +73,8 @@ def run_on_ray(
     board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()  # where the driver is: another node's death leaves it
     task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
     files: dict[str, Any] = {path: ray.put(Path(path).read_bytes()) for path in {cell.data for cell in cells} if Path(path).is_file()}
-    given = (wanted.cores, board, tuple(trusted))
+    hidden = tuple({os.getcwd()} - set(sys.path))  # Ray adds the working directory to the module search path of its tasks
+    given = (wanted.cores, board, tuple(trusted), hidden)
     running = {task.remote(cell.to_json(), cell.name, files.get(cell.data), *given): cell for cell in cells}
     progress: dict[str, Progress] = {}
     problems: dict[str, str] = {}
@@ -137,10 +140,19 @@ def _collect(reference: Any, cell: Cell, out: Path) -> str:
     return str(problem)
 
 
-def _run(cell_json: str, told: str, file: bytes | None, cores: int, board: Any, trusted: Sequence[str] = ()) -> tuple[list[Row], str]:
+def _run(
+    cell_json: str,
+    told: str,
+    file: bytes | None,
+    cores: int,
+    board: Any,
+    trusted: Sequence[str] = (),
+    hidden: Sequence[str] = (),
+) -> tuple[list[Row], str]:
     """A cell's task, on whatever node: the very worker that runs it on one machine, in a folder that is gone afterwards.
 
     `told` is the cell's name where the suite was started: on a node that would call it another, its data is not the same.
+    `hidden` are folders whose modules the driver could not import, and Ray could.
     """
     cell = Cell.from_json(cell_json)
     with tempfile.TemporaryDirectory(prefix="gridcount-cell-") as name:
@@ -154,8 +166,8 @@ def _run(cell_json: str, told: str, file: bytes | None, cores: int, board: Any, 
         (folder / "cell.json").write_text(cell.to_json())
         words = [str(folder / "cell.json"), str(folder / "run"), str(folder / "results.parquet"), f"any {cores}"]
         with (folder / "log.txt").open("wb") as log:
-            command = [sys.executable, "-m", "gridcount.benchmark.worker", *words, *trusted]
-            process = subprocess.Popen(command, stdout=log, stderr=log)
+            command = module_command("gridcount.benchmark.worker", *words, *trusted)
+            process = subprocess.Popen(command, stdout=log, stderr=log, env=module_environment(hidden))
         try:
             while process.poll() is None:
                 board.tell.remote(told, asdict(Progress.read(folder / "run")))

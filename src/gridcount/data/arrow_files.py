@@ -9,12 +9,12 @@ import os
 import signal
 import struct
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from gridcount.children import module_command, module_environment
 from gridcount.data.memory import memory_limit
 
 FRAME = struct.Struct("<QQ")  # of an answer: bytes of JSON, bytes of an Arrow stream that follow
@@ -26,14 +26,13 @@ class _Reader:
 
     def __init__(self) -> None:
         limit = max(memory_limit() // 2, LEAST_MEMORY)
-        paths = os.pathsep.join(filter(None, sys.path))  # the modules of this process, and none of the working directory
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "gridcount.data.arrow_child", str(limit)],
+            module_command("gridcount.data.arrow_child", str(limit)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,  # so that it can be ended with its forks, and Ctrl-C reaches neither
-            env=os.environ | {"PYTHONPATH": paths, "ARROW_DEFAULT_MEMORY_POOL": "system"},
+            env=module_environment(ARROW_DEFAULT_MEMORY_POOL="system"),
         )
         self.usable = True  # False while an answer is not read to its end, and once it has ended
 
