@@ -20,8 +20,6 @@ def wait(*words: Any) -> NoReturn:
     raise AssertionError("nothing sets it")
 
 
-if MOMENT == "before training":
-    run.write_record = wait
-else:
-    SideBySide._run = wait  # type: ignore[method-assign]
+MOMENTS: dict[str, tuple[Any, str]] = {"before training": (run, "write_record"), "in a block of updates": (SideBySide, "_run")}
+setattr(*MOMENTS[MOMENT], wait)
 sys.exit(main())
