@@ -223,6 +223,21 @@ def test_advice_on_divergence_names_the_cause(make_log: MakeLog) -> None:
     assert advice(data, "bc") == "Try a smaller --policy-rate."
 
 
+def test_a_large_column_is_blamed_only_where_the_networks_see_it_large(make_log: MakeLog) -> None:
+    data = make_log()
+    for column in (data.observation, data.next_observation):
+        column[:, 1] = 1.7e9 + 1e5 * column[:, 1]  # times of a clock
+    assert "1.7e+09 in column 'observation[1]' at transition 0" in advice(data, "td3")
+    assert "column" not in advice(data, "td3-bc")
+    assert "1.7e+09 in column" in advice(data, "td3-bc", normalise=False)
+    data.next_observation[5, 1] = 3e38  # which the mean and deviation of the observations do not know
+    assert "3e+38 in column 'next observation[1]' at transition 5" in advice(data, "td3-bc")
+    rich = make_log()
+    rich.reward[7] = 1e10
+    assert "1e+10 in column 'reward' at transition 7" in advice(rich, "rebrac")
+    assert "in column" not in advice(rich, "rebrac", reward_scale=1e-6)
+
+
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_flags_in_advice_are_flags_of_the_algorithm(name: str, make_log: MakeLog) -> None:
     algorithm = make_algorithm(name, "", "fast")

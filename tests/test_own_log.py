@@ -91,6 +91,33 @@ def test_codes_and_few_values_are_told_however_actions_are_scaled(
     assert "--bins 4" in few["advice"]
 
 
+@pytest.mark.parametrize(
+    ("columns", "bins"),
+    [
+        ([[0, 1, 10]], None),  # with 2 bins 0 and 1 would share one
+        ([[0, 0.33, 0.67, 1]], 3),
+        ([[-1, 0, 1], [0, 5, 10]], 2),
+        ([[-1, 0, 1], [0, 1, 2, 3]], None),  # one number of bins for both
+        ([[-1, 0, 1], [0, 1, 10]], None),
+    ],
+    ids=str,
+)
+def test_a_number_of_bins_is_advised_where_it_gives_every_logged_value_its_own(
+    columns: list[list[float]], bins: int | None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    log, table = smooth(400), {f"action_{d}": rng.choice(values, 400) for d, values in enumerate(columns)}
+    table |= {"obs_0": log["observations"][:, 0], "reward": log["rewards"], "episode": np.repeat(np.arange(4), 100)}
+    path = write_csv(tmp_path / "log.csv", table)
+    main(["data", "check", str(path), "--scale-actions", "--json"])
+    few = [each for each in json.loads(capsys.readouterr().out)["findings"] if each["problem"].startswith("takes only")]
+    assert [each["column"] for each in few] == [f"action_{d}" for d in range(len(columns))]
+    for each in few:
+        assert each["advice"].lower().endswith("round the policy's actions to the nearest logged value")
+        assert ("--bins" in each["advice"]) == (bins is not None)
+        assert bins is None or f"--bins {bins}," in each["advice"]
+
+
 def test_an_action_that_is_nearly_always_the_same_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     valve = np.full(400, 0.25)
     valve[::100] = np.linspace(-1, 1, 4)
@@ -109,7 +136,7 @@ def test_episodes_that_cannot_be_read_do_not_seem_to_repeat(tmp_path: Path, caps
     assert not [problem for problem in problems if "repeat" in problem]
 
 
-def test_a_value_that_training_breaks_on_is_told_with_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_value_that_may_break_training_is_told_with_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = actions_like(np.linspace(-1, 1, 400), tmp_path / "log.csv")
     lines = path.read_text().splitlines()
     lines[51] = "3e38," + lines[51].partition(",")[2]
@@ -117,6 +144,7 @@ def test_a_value_that_training_breaks_on_is_told_with_its_row(tmp_path: Path, ca
     main(["data", "check", str(path), "--json"])
     found = [each for each in json.loads(capsys.readouterr().out)["findings"] if each["problem"].startswith("holds 3e+38")]
     assert [(each["column"], each["row"]) for each in found] == [("obs_0", 50)]
+    assert "may break training" in found[0]["advice"]
 
 
 def test_info_shows_actions_in_the_units_of_the_log(plant: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,8 +106,19 @@ def test_info_and_check_name_the_columns_that_count_and_their_bins(
     found = json.loads(capsys.readouterr().out)
     assert [each["bins"] for each in found["observation"]] == [7] * 8 + [0]
     assert main(["data", "check", path, "--json"]) == 1  # a column that never varies is a warning
-    notes = [each["problem"] for each in json.loads(capsys.readouterr().out)["findings"] if each["severity"] == "note"]
+    checked = capsys.readouterr().out
+    notes = [each["problem"] for each in json.loads(checked)["findings"] if each["severity"] == "note"]
     assert any(told in note for note in notes)
+    assert "--state-resolution exact uses all of --state-bins" in checked
+
+
+def test_training_says_where_fewer_bins_of_states_are_used_than_were_asked_for(make_log: MakeLog) -> None:
+    data = wide_log(make_log)  # 31 columns
+    notes = make_algorithm("gpc-sac", "mine", "fast", state_bins=12).prepare(data).notes
+    assert notes["state_bins"].startswith("1, not 12: --state-resolution even keeps")
+    assert "--state-resolution exact uses all 12" in notes["state_bins"]
+    for changes in ({"state_resolution": "exact", "state_bins": 12}, {"state_bins": 1}, {}):
+        assert "state_bins" not in make_algorithm("gpc-sac", "mine", "fast", **changes).prepare(data).notes
 
 
 def test_a_resolution_that_no_longer_exists_is_refused_with_those_that_do(make_log: MakeLog) -> None:

@@ -15,7 +15,7 @@ from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, later, renamed
 from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
-from gridcount.counts.grid import DEFAULT_RESOLUTION, Grid, StateResolution, fit_states
+from gridcount.counts.grid import CODES, DEFAULT_RESOLUTION, Grid, StateResolution, fit_states
 from gridcount.counts.tables import Table, empty_table, visit_rows
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, count_penalty_loss, count_uncertainty
@@ -105,6 +105,11 @@ def prepare_counts(config: Any, data: Transitions) -> Prepared:
         data.observation, data.next_observation, int(number(settled.bins)), settled.state_bins, settled.state_resolution
     )
     notes["state cells"] = f"{cells.n_cells:,} of {2 * len(data):,} states, {cells.in_words(data.observation_names)}"
+    if settled.state_bins is not None and cells.bins < settled.state_bins:
+        notes["state_bins"] = (
+            f"{cells.bins}, not {settled.state_bins}: --state-resolution even keeps the grid of states within {CODES:,} cells;"
+            f" --state-resolution exact uses all {settled.state_bins}"
+        )
     return Prepared(settled, data.rows()._replace(state_cell=here, next_state_cell=there), notes)
 
 

@@ -18,7 +18,7 @@ from gridcount.data.cut import Bounds, action_units, beyond_advice, declared_uni
 from gridcount.data.load import open_log
 from gridcount.data.log import BadValue, Log, log_of
 from gridcount.data.scan import Facts, Span, scan
-from gridcount.data.transitions import ACTION_SLACK, CHUNK, HUGE, Float, Transitions
+from gridcount.data.transitions import ACTION_SLACK, CHUNK, HUGE, Float, Transitions, first_where
 
 Severity = Literal["error", "warning", "note"]
 
@@ -29,6 +29,7 @@ ONE_ROW_WARNING = 0.05  # share of rows that are episodes by themselves, from wh
 SHUFFLED = 0.7  # mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
 USUAL_WARNING = 0.95  # share of rows with the same action, from which there is little to learn of others
 ROWS_PER_VALUE = 20  # rows per different value, from which few values are no accident of a short log
+UNEVEN = 0.05  # of a step: how far equally spaced values may lie from their places
 SHORTEST_TWIN = 3  # rows; shorter episodes may well coincide
 
 
@@ -180,20 +181,38 @@ def _few_actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "every action is a whole number from 0 up, as category codes are",
             "only continuous actions can be learnt; a code's order and distance would be taken at face value",
         )
-    for d in map(int, np.flatnonzero(~span.constant)):
-        name, values = log.action_names[d], facts.action_values[d]
-        share = facts.usual_rows[d] / len(log)
+    moving = [int(d) for d in np.flatnonzero(~span.constant)]
+    few = {d: values for d in moving if (values := facts.action_values[d]) and _are_few(values, bins, len(log))}
+    way_out = _way_out_of_few(list(few.values()), bins)
+    for d in moving:
+        name, share = log.action_names[d], facts.usual_rows[d] / len(log)
         if share >= USUAL_WARNING:
             problem = f"is {facts.usual_action[d]:.6g} in {share:.1%} of the rows"
             advice = "the log tries little else, so values of other actions rest on few rows; add rows that vary it, or leave it out"
             yield "warning", name, None, problem, advice
-        if values is not None and len(values) - 1 < bins and len(log) >= ROWS_PER_VALUE * len(values):
-            problem = f"takes only {len(values)} different values, {span.low[d]:.6g} to {span.high[d]:.6g}"
-            advice = (
-                f"a policy chooses from a whole range: with the default {bins} bins, actions between these values count as never seen."
-                f" Train with --bins {len(values) - 1}, and round the policy's actions to the nearest value"
-            )
-            yield "warning", name, None, problem, advice
+        if d in few:
+            problem = f"takes only {len(few[d])} different values, {span.low[d]:.6g} to {span.high[d]:.6g}"
+            yield "warning", name, None, problem, way_out
+
+
+def _are_few(values: set[float], bins: int, rows: int) -> bool:
+    """Whether an action's different values leave bins between them empty, and not because the log is short."""
+    return len(values) - 1 < bins and rows >= ROWS_PER_VALUE * len(values)
+
+
+def _way_out_of_few(columns: list[set[float]], bins: int) -> str:
+    """What to do about actions with few values: one number of bins, where it gives every value of every such column its own."""
+    problem = f"a policy chooses from a whole range: with the default {bins} bins, actions between these values count as never seen"
+    counts = {len(values) for values in columns}
+    if len(counts) == 1 and all(map(_equally_spaced, columns)):
+        return f"{problem}. Train with --bins {counts.pop() - 1}, and round the policy's actions to the nearest logged value"
+    return f"{problem}. Round the policy's actions to the nearest logged value"
+
+
+def _equally_spaced(values: set[float]) -> bool:
+    ordered = np.sort(list(values))
+    steps = (len(ordered) - 1) * (ordered - ordered[0]) / (ordered[-1] - ordered[0])
+    return bool(np.abs(steps - np.arange(len(ordered))).max() < UNEVEN)
 
 
 def _bounded(low: Float, high: Float, given: bool, log: Log, facts: Facts) -> Iterator[_Judgement]:
@@ -270,7 +289,8 @@ def _counted(log: Log, facts: Facts) -> Iterator[_Judgement]:
     cells = StateCells.over(low, high, auto_bins(facts.action.dims)[0], DEFAULT_RESOLUTION)
     if len(cells.kept):
         problem = f"counting tells states of a log of your own apart with {cells.in_words(log.observation_names)}"
-        yield "note", None, None, problem, "fewer columns leave room for more bins; --state-bins and --state-resolution change it"
+        advice = "fewer columns leave room for more bins; --state-resolution exact uses all of --state-bins"
+        yield "note", None, None, problem, advice
 
 
 def _huge(log: Log, facts: Facts) -> Iterator[_Judgement]:
@@ -278,20 +298,13 @@ def _huge(log: Log, facts: Facts) -> Iterator[_Judgement]:
     for span, column, names in groups:
         size = np.maximum(np.abs(span.low), np.abs(span.high))
         for d in map(int, np.flatnonzero((size > HUGE) & (span.unreal < span.rows))):
-            row, value = _first_beyond(column, d, HUGE)
-            advice = "repair or remove the row, or bring the column to smaller units: training breaks on such numbers"
-            yield "warning", names[d], row, f"holds {value:.4g}", advice
+            if found := first_where(column, partial(_huge_in, d)):
+                advice = "such numbers may break training: repair or remove the row, or bring the column to smaller units"
+                yield "warning", names[d], found[0], f"holds {found[2]:.4g}", advice
 
 
-def _first_beyond(column: Any, dimension: int, limit: float) -> tuple[int, float]:
-    """The first row whose value is finite and larger than a limit, and the value."""
-    for start in range(0, len(column), CHUNK):
-        values = np.asarray(column[start : start + CHUNK])
-        values = values.reshape(len(values), -1)[:, dimension]
-        beyond = np.isfinite(values) & (np.abs(values) > limit)
-        if beyond.any():
-            return start + int(np.argmax(beyond)), float(values[int(np.argmax(beyond))])
-    raise AssertionError("the scan saw one")
+def _huge_in(dimension: int, values: Float) -> Any:
+    return (np.arange(values.shape[1]) == dimension) & np.isfinite(values) & (np.abs(values) > HUGE)
 
 
 def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:

@@ -186,12 +186,16 @@ def _more_values(known: set[float] | None, column: Float32) -> set[float] | None
     return values if len(values) <= FEW_VALUES else None
 
 
+def _sample_blocks(rows: int) -> list[slice]:
+    """Contiguous blocks of rows, spread over the log."""
+    size = min(rows, SAMPLE_ROWS)
+    firsts = np.unique(np.linspace(0, rows - size, SAMPLE_BLOCKS if rows > size else 1).astype(int))
+    return [slice(first, first + size) for first in map(int, firsts)]
+
+
 def _usual(log: Log) -> Float32:
     """What the median action of a sample is, per dimension: the value of most rows, where most have the same."""
-    rows = len(log)
-    block = min(rows, SAMPLE_ROWS)
-    firsts = np.unique(np.linspace(0, rows - block, SAMPLE_BLOCKS if rows > block else 1).astype(int))
-    sample = np.concatenate([log.action[first : first + block] for first in firsts])
+    sample = np.concatenate([log.action[block] for block in _sample_blocks(len(log))])
     with np.errstate(over="ignore"):
         sample = np.sort(sample.astype(np.float32), axis=0)  # NaN last
     usual: Float32 = sample[len(sample) // 2]
@@ -200,14 +204,12 @@ def _usual(log: Log) -> Float32:
 
 def _thresholds(log: Log, end: Bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """What counts as a jump, and as a misaligned next observation, in each dimension, from what is typical of this log."""
-    rows = len(log)
-    block = min(rows, SAMPLE_ROWS)
-    firsts = np.unique(np.linspace(0, rows - block, SAMPLE_BLOCKS if rows > block else 1).astype(int))
-    values = np.concatenate([log.observation[first : first + block] for first in firsts]).astype(np.float64)
+    blocks = _sample_blocks(len(log))
+    samples = [log.observation[block].astype(np.float64) for block in blocks]
     with np.errstate(invalid="ignore"):
-        steps = [_real(np.abs(np.diff(log.observation[first : first + block].astype(np.float64), axis=0))) for first in firsts]
-    step = np.concatenate([step[~end[first : first + block - 1]] for first, step in zip(firsts, steps, strict=True)])
-    values = _real(values)
+        steps = [_real(np.abs(np.diff(sample, axis=0))) for sample in samples]
+    step = np.concatenate([step[~end[block][:-1]] for block, step in zip(blocks, steps, strict=True)])
+    values = _real(np.concatenate(samples))
     spread = _quantile(values, 0.995) - _quantile(values, 0.005)
     typical = _quantile(step, 0.99)
     # A dimension that mostly stands still, such as a switch or a nail, has no typical step: when it moves, that is no jump.

@@ -1,7 +1,7 @@
 """The one shape all data takes: checked columns on the host, batches of rows on the device."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, cast
 
@@ -133,6 +133,18 @@ def chunk_rows(row_bytes: int) -> int:
     return max(1, min(CHUNK, CHUNK_BYTES // max(row_bytes, 1)))
 
 
+def first_where(column: Any, trait: Callable[[NDArray[Any]], Any]) -> tuple[int, int, float] | None:
+    """The row, dimension and value of a column's first value with a trait ([rows, dims] -> as many flags); None: it has none."""
+    for rows in chunks(len(column), 4 * math.prod(column.shape[1:])):
+        values = np.asarray(column[rows])
+        values = values.reshape(len(values), -1)
+        flags = np.asarray(trait(values))
+        if flags.any():
+            row, dimension = (int(i) for i in np.unravel_index(int(np.argmax(flags)), flags.shape))
+            return rows.start + row, dimension, float(values[row, dimension])
+    return None
+
+
 def name_dimensions(columns: Any) -> None:
     """Call the dimensions of a log's observations and actions by their numbers where it has no names for them."""
     for role in ("observation", "action"):
@@ -145,13 +157,9 @@ def refuse_unreal(source: str, column: str, array: Any) -> None:
     """Raise where a column of floats holds NaN or infinity, naming its first."""
     if not np.issubdtype(array.dtype, np.floating):
         return
-    for rows in chunks(len(array), 4 * math.prod(array.shape[1:])):
-        values = array[rows]
-        unreal = ~np.isfinite(values)
-        if unreal.any():
-            where = tuple(int(i) for i in np.argwhere(unreal)[0])
-            row, value = rows.start + where[0], values[where]
-            raise ValueError(f"{source}: column '{column}' holds {value} at row {row}; remove or repair that row")
+    if found := first_where(array, lambda values: ~np.isfinite(values)):
+        row, _, value = found
+        raise ValueError(f"{source}: column '{column}' holds {value} at row {row}; remove or repair that row")
 
 
 def refuse_unscaled(source: str, action: Any) -> None:

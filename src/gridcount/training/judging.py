@@ -11,8 +11,9 @@ from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import Prepared
 from gridcount.counts.auto import auto_bins
 from gridcount.counts.support import LogSupport
-from gridcount.data.transitions import HUGE, Batch, Transitions, chunks
+from gridcount.data.transitions import HUGE, Transitions, first_where
 from gridcount.evaluation.rollouts import Act
+from gridcount.networks import Normaliser
 from gridcount.training.logs import Row
 
 FAR = 0.05  # of the possible range, or of its larger end: how far beyond it values are worth a warning
@@ -142,49 +143,39 @@ def caution(algorithm: Any, more: bool) -> str:
 
 def why_diverged(prepared: Prepared, data: Transitions | None, q: float | None) -> str:
     """The likeliest cause of values that exploded, and what to do about it."""
-    if huge := _huge_value(prepared.rows, data):
+    if huge := _huge_value(prepared, data):
         return huge
     algorithm = prepared.algorithm
     discount, scale = getattr(algorithm, "discount", None), getattr(algorithm, "reward_scale", 1.0)
     largest = float(np.abs(prepared.rows.reward).max()) * float(scale)
     if discount is not None and largest / max(1 - discount, 1e-6) > LARGE_RETURN:
         total, by = largest / max(1 - discount, 1e-6), 10 ** math.ceil(math.log10(largest))
-        way = f"--reward-scale {scale / by:g}" if _has(algorithm, "reward_scale") else f"divide the rewards by {by:g}"
+        way = f"--reward-scale {scale / by:g}" if hasattr(algorithm, "reward_scale") else f"divide the rewards by {by:g}"
         return f"Rewards of up to {largest:.4g} add up to {total:.4g} with a discount of {discount:g}, which networks learn badly: {way}."
-    flags = [f"a smaller --{name.replace('_', '-')}" for name in ("critic_rate", "policy_rate") if _has(algorithm, name)][:1]
-    if _has(algorithm, "layer_norm") and not algorithm.layer_norm:
+    flags = [f"a smaller --{name.replace('_', '-')}" for name in ("critic_rate", "policy_rate") if hasattr(algorithm, name)][:1]
+    if hasattr(algorithm, "layer_norm") and not algorithm.layer_norm:
         flags.append("--layer-norm")
     if q is not None and math.isfinite(q) and discount is not None:
         flags.append(caution(algorithm, more=q > 0))
     return f"Try {', or '.join(flags)}." if flags else "Try other hyper-parameters."
 
 
-def _huge_value(rows: Batch, data: Transitions | None) -> str | None:
-    """A value of the data that no network learns from, by its column and row; None where there is none."""
-    names = (
-        {"observation": (), "reward": ("reward",), "next_observation": ()}
-        if data is None
-        else {
-            "observation": data.observation_names,
-            "reward": ("reward",),
-            "next_observation": tuple(f"next {name}" for name in data.observation_names),
-        }
+def _huge_value(prepared: Prepared, data: Transitions | None) -> str | None:
+    """A value of the data that is too large as the algorithm learns from it, by its column and row; None where there is none."""
+    algorithm, rows = prepared.algorithm, prepared.rows
+    seen: Any = Normaliser.fit(rows.observation) if getattr(algorithm, "normalise", False) else np.asarray
+    for column, name in {"observation": "{}", "next_observation": "next {}"}.items():
+        if found := first_where(getattr(rows, column), lambda values: ~(np.abs(seen(values)) <= HUGE)):  # NaN too
+            own = f"observation[{found[1]}]" if data is None else data.observation_names[found[1]]
+            return _too_large(name.format(own), found)
+    scale = float(getattr(algorithm, "reward_scale", 1.0))
+    found = first_where(rows.reward, lambda values: np.abs(scale * values) > HUGE)
+    return None if found is None else _too_large("reward", found)
+
+
+def _too_large(name: str, found: tuple[int, int, float]) -> str:
+    row, _, value = found
+    return (
+        f"The data holds {value:.4g} in column '{name}' at transition {row:,}, too large to learn from: repair or"
+        " remove that row, or bring the column to smaller units."
     )
-    for column, own in names.items():
-        values: Any = getattr(rows, column)
-        values = values.reshape(len(values), -1)
-        for part in chunks(len(values), 4 * values.shape[1]):
-            size = np.abs(np.asarray(values[part]))
-            if size.max() > HUGE:
-                row, d = (int(i) for i in np.unravel_index(int(size.argmax()), size.shape))
-                name = own[d] if own else f"{column}[{d}]"
-                value = float(values[part][row, d])
-                return (
-                    f"The data holds {value:.4g} in column '{name}' at transition {part.start + row:,}, too large to learn from: repair or"
-                    " remove that row, or bring the column to smaller units."
-                )
-    return None
-
-
-def _has(algorithm: Any, name: str) -> bool:
-    return hasattr(algorithm, name)
