@@ -21,6 +21,7 @@ from gridcount.data.catalogue import NAMES, family_of
 from gridcount.data.d4rl import read_hdf5
 from gridcount.data.download import Published, fetch, published
 from gridcount.data.load import load
+from gridcount.files import DiskFull
 
 NAME = "hopper-random-v2"
 CONTENT = (EXCERPTS / "hopper_random-v1.hdf5").read_bytes()
@@ -290,3 +291,23 @@ def test_a_file_without_a_checksum_comes_with_a_warning(host: Host, tmp_path: Pa
     console = quiet()
     fetch(NAME, console)
     assert "warning" not in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_a_redirect_leaves_what_arrived_before(host: Host, tmp_path: Path) -> None:
+    partial = target(tmp_path).with_name("hopper_random-v2.hdf5.partial")
+    partial.parent.mkdir()
+    partial.write_bytes(CONTENT[:1000])
+    host.redirect = f"http://localhost:{host.server_port}/redirected"
+    with pytest.raises(FileNotFoundError, match=r"redirects to .* 1,000 bytes are kept"):
+        fetch(NAME, quiet())
+    assert partial.read_bytes() == CONTENT[:1000]
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_a_full_disk_is_told_at_once_and_not_taken_for_the_network(host: Host, tmp_path: Path) -> None:
+    partial = target(tmp_path).with_name("hopper_random-v2.hdf5.partial")
+    partial.parent.mkdir()
+    partial.symlink_to("/dev/full")
+    with pytest.raises(DiskFull, match=rf"{partial}: could not be written, because there is no room .* GRIDCOUNT_HOME"):
+        fetch(NAME, quiet())
+    assert len(host.asked) == 1

@@ -17,6 +17,7 @@ from log_files import EXCERPTS
 
 from gridcount.cli import main
 from gridcount.files import on_full_disk, whole_file, whole_folder, write_whole
+from gridcount.files.locks import lock
 from gridcount.training import logs
 from gridcount.training.checkpoints import numbered
 
@@ -83,6 +84,38 @@ def test_a_dataset_whose_replacement_was_killed_between_two_names_comes_back(tmp
     assert main(["data", "check", "mine"]) in (0, 1)
 
 
+def test_a_folder_that_was_taken_for_a_leftover_before_it_was_locked_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed = list[Path]()
+
+    def late(held: Any) -> None:
+        if not removed:  # another process comes between the folder and its lock
+            removed.extend(tmp_path.glob(".*.partial"))
+            removed[0].rmdir()
+        lock(held)
+
+    monkeypatch.setattr("gridcount.files.whole.lock", late)
+    with whole_folder(tmp_path / "mine") as partial:
+        (partial / "column.npy").write_bytes(b"whole")
+    assert removed
+    assert (tmp_path / "mine" / "column.npy").read_bytes() == b"whole"
+    assert partials(tmp_path) == []
+
+
+def test_a_leftover_that_is_being_removed_is_no_file_to_write_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    removed = list[Path]()
+
+    def late(file: Any) -> None:
+        if not removed:  # another process has it locked, and removes it before it lets go
+            removed.append(Path(file.name))
+            removed[0].unlink()
+            removed[0].write_bytes(b"of another process")
+        lock(file)
+
+    monkeypatch.setattr("gridcount.files.whole.lock", late)
+    write_whole(tmp_path / "file", "whole")
+    assert (tmp_path / "file").read_text() == "whole"
+
+
 # --- a full disk ---
 
 
@@ -120,7 +153,6 @@ def test_a_run_whose_metrics_find_no_room_keeps_its_checkpoint_and_tells_how_to_
     assert [row["updates"] for row in logs.read_rows(run)] == [20, 40]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a limit on the size of files")
 def test_an_import_that_finds_no_room_leaves_nothing_and_names_the_folder(tmp_path: Path) -> None:
     table = tmp_path / "log.npz"
     rng = np.random.default_rng(0)

@@ -168,6 +168,21 @@ def test_lost_rows_stop_a_resumed_run_and_an_older_checkpoint_that_fits_is_named
     assert (run / "metrics.jsonl").read_bytes() == (finished / "metrics.jsonl").read_bytes()
 
 
+def test_an_older_checkpoint_that_is_damaged_does_not_hide_the_lost_rows(
+    run: Path, resume: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut(run / "metrics.jsonl")
+    first, second, third = numbered(run / "checkpoints")
+    second.write_bytes(second.read_bytes()[:1000])
+    assert resume() == 2
+    message = capsys.readouterr().err
+    assert f"{run / 'metrics.jsonl'}: rows that the run had written by" in message
+    assert f"delete {second} and {third} to go on from update 20" in message
+    first.write_bytes(b"")
+    assert resume() == 2
+    assert "start a new run" in capsys.readouterr().err
+
+
 def test_a_checkpoint_of_an_older_version_knows_sizes_alone_and_still_goes_on(
     finished: Path, run: Path, resume: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -7,7 +7,7 @@ import tyro
 from rich.console import Console
 
 from gridcount.benchmark.suites import Suite, read_suite, suite_names
-from gridcount.files import on_full_disk, write_whole
+from gridcount.files import on_full_disk, validate_no_link, write_whole
 from gridcount.report.experiments import Layout, Section, sections
 from gridcount.report.plain_runs import rows_of_runs
 from gridcount.terminal import make_console, refuse_unknown_flags
@@ -37,6 +37,10 @@ def report(words: list[str]) -> int:
     found = sections(rows, layouts({row["suite"] for row in rows}, options.suite))
     first = options.results[0]
     out = options.out or (first if first.is_dir() else first.parent) / "report"
+    if options.out is None:
+        validate_no_link(out)  # nobody typed it: it is part of results that may be somebody else's
+    for folder in ("tables", "figures"):
+        validate_no_link(out / folder)
     with on_full_disk(
         out, "Each file there is whole, old or new: make room, or name another folder with --out, and give the same command again"
     ):

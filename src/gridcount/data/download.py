@@ -16,13 +16,14 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from gridcount.data.cache import cache_directory, make_cache_folder
 from gridcount.data.catalogue import unknown
-from gridcount.files import locked, write_whole
+from gridcount.files import DiskFull, locked, on_full_disk, write_whole
 
 HOST = "https://rail.eecs.berkeley.edu"
 TIMEOUT = 30.0  # seconds without a byte
 ATTEMPTS = 3  # connections per call; each resumes where the last broke off
 BLOCK = 1 << 18
 UNPUBLISHED_LIMIT = 2 * 2**30  # bytes, where no size is published; the largest that is published has 0.7 GiB
+NO_ROOM = "What arrived is kept: make room and give the same command again, or name a folder on another disk in the variable GRIDCOUNT_HOME"
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -63,6 +64,10 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
 
 class Unsafe(ValueError):
     """What the host sends is not what was asked for; another try would not mend it."""
+
+
+class TooLong(Unsafe):
+    """The host sends more than the file can have, so what arrived of it is not kept."""
 
 
 @cache
@@ -131,8 +136,11 @@ def _receive_all(file: Published, partial: Path, console: Console) -> None:
             if file.bytes is None or not partial.exists() or partial.stat().st_size != file.bytes:
                 _receive(file, partial, console)
             return
+        except DiskFull:
+            raise
         except Unsafe as error:
-            partial.unlink(missing_ok=True)
+            if isinstance(error, TooLong):
+                partial.unlink(missing_ok=True)
             problem = str(error)
             break
         except urllib.error.HTTPError as error:
@@ -162,7 +170,8 @@ def _receive(file: Published, partial: Path, console: Console) -> None:
         total = have + int(coming) if coming.isdecimal() else file.bytes
         _refuse_longer(file, total or 0)
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
-        with partial.open("ab" if resumed else "wb") as sink, Progress(*columns, console=console, transient=True) as progress:
+        mode, bars = "ab" if resumed else "wb", Progress(*columns, console=console, transient=True)
+        with on_full_disk(partial, NO_ROOM), partial.open(mode) as sink, bars as progress:
             task = progress.add_task(file.name, total=total, completed=have)
             while block := response.read(BLOCK):
                 _refuse_longer(file, sink.tell() + len(block))
@@ -179,7 +188,7 @@ def _refuse_longer(file: Published, size: int) -> None:
     """Refuse more bytes than are published, or where no size is, than any of these files could have."""
     if size > (file.bytes or UNPUBLISHED_LIMIT):
         most = f"{file.bytes:,} are published" if file.bytes else f"the limit is {UNPUBLISHED_LIMIT:,} where no size is published"
-        raise Unsafe(f"the host sends {size:,} bytes or more; {most}")
+        raise TooLong(f"the host sends {size:,} bytes or more; {most}")
 
 
 def _verify(file: Published) -> None:

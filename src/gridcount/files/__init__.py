@@ -2,7 +2,7 @@
 
 from gridcount.files.full import DiskFull, on_full_disk
 from gridcount.files.locks import locked
-from gridcount.files.opening import open_plain, validate_no_links
+from gridcount.files.opening import open_plain, validate_no_link, validate_no_links
 from gridcount.files.records import convert_record, decode_record, read_lines, read_record
 from gridcount.files.whole import remove_leftovers, whole_file, whole_folder, write_whole
 
@@ -16,6 +16,7 @@ __all__ = [
     "read_lines",
     "read_record",
     "remove_leftovers",
+    "validate_no_link",
     "validate_no_links",
     "whole_file",
     "whole_folder",

@@ -1,15 +1,12 @@
 """Locks between processes; the system releases them when their holder ends, however it ends."""
 
-import sys
+import fcntl
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 from gridcount.files.opening import open_plain
-
-if sys.platform != "win32":  # there, two processes must not make the same file at once
-    import fcntl
 
 
 @contextmanager
@@ -18,9 +15,6 @@ def locked(target: Path, busy: str | None = None) -> Iterator[None]:
 
     Where another holds it already, wait; or, with `busy`, refuse in these words.
     """
-    if sys.platform == "win32":
-        yield
-        return
     target.parent.mkdir(parents=True, exist_ok=True)
     with open_plain(target.with_name(target.name + ".lock"), "ab") as lock:
         try:
@@ -30,10 +24,14 @@ def locked(target: Path, busy: str | None = None) -> Iterator[None]:
         yield
 
 
+def lock(file: IO[Any] | int) -> None:
+    """Lock an open file or folder as soon as nobody else does; on a file system without locks it stays as it is."""
+    with suppress(OSError):
+        fcntl.flock(file, fcntl.LOCK_EX)
+
+
 def try_lock(file: IO[Any] | int) -> bool:
-    """Take the lock on an open file or folder if nobody holds it; False where somebody does, or the system cannot tell."""
-    if sys.platform == "win32":
-        return False
+    """Lock an open file or folder if nobody else does; False where somebody does, or the file system has no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -11,8 +11,7 @@ LINK = {errno.ELOOP, errno.EMLINK}  # what systems answer where O_NOFOLLOW meets
 
 def open_plain(path: Path, mode: Literal["rb", "ab", "r+b", "xb"], follow: bool = False) -> IO[bytes]:
     """Open a regular file without waiting for whoever holds a pipe's other end, and without following a link unless told."""
-    links = 0 if follow else getattr(os, "O_NOFOLLOW", 0)  # not on Windows
-    flags = links | getattr(os, "O_NONBLOCK", 0)
+    flags = os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
         file: IO[Any] = open(path, mode, opener=lambda name, wanted: os.open(name, wanted | flags, 0o666))  # noqa: SIM115
     except OSError as error:
@@ -29,11 +28,16 @@ def validate_no_links(folder: Path) -> None:
     """Raise where something in a folder is a symbolic link: what is written there would end up elsewhere."""
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):
-            if (path := Path(place) / name).is_symlink():
-                raise link_error(path)
+            validate_no_link(Path(place) / name)
+
+
+def validate_no_link(path: Path) -> None:
+    """Raise where a file or folder is a symbolic link."""
+    if path.is_symlink():
+        raise link_error(path)
 
 
 def link_error(path: Path) -> ValueError:
     """What to say of a link in a file's place."""
-    advice = "Files of a run are not written through links: put the file itself in its place, or delete the link"
+    advice = "Nothing is written through links: put the file or folder itself in its place, or delete the link"
     return ValueError(f"{path}: is a symbolic link to {os.readlink(path)}. {advice}")

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from gridcount.files.full import on_full_disk
-from gridcount.files.locks import try_lock
+from gridcount.files.locks import lock, try_lock
 from gridcount.files.opening import open_plain
 
 PARTIAL, OLD = ".partial", ".old"
@@ -53,18 +53,19 @@ def whole_folder(folder: Path) -> Iterator[Path]:
     """A folder to fill that replaces `folder` at the end; an older one stays until the new one is complete and on the disk."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(folder.parent)
-    stem = f".{folder.name}.{secrets.token_hex(4)}"
-    partial, old = (folder.with_name(stem + suffix) for suffix in (PARTIAL, OLD))
     with ExitStack() as stack, on_full_disk(folder):
+        partial, held = _new_partial_folder(folder)
+        stack.callback(os.close, held)
+        old = partial.with_suffix(OLD)
         try:
-            partial.mkdir()
-            stack.callback(os.close, _hold(partial))
             yield partial
             for file in partial.iterdir():
                 with file.open("rb") as written:
                     os.fsync(written.fileno())
             if folder.exists():
-                stack.callback(os.close, _hold(folder))
+                replaced = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+                stack.callback(os.close, replaced)
+                try_lock(replaced)
                 os.rename(folder, old)
             os.rename(partial, folder)
         finally:
@@ -85,28 +86,43 @@ def remove_leftovers(parent: Path) -> list[Path]:
     return found
 
 
-def _hold(folder: Path) -> int:
-    """Open and lock a folder until it is closed."""
-    held = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-    try_lock(held)
-    return held
-
-
 def _new_partial(path: Path) -> IO[bytes]:
     """A new locked file beside `path`; another try where somebody took it for a leftover before it was locked."""
     while True:
         file = open_plain(path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}"), "xb")
-        if try_lock(file) and os.fstat(file.fileno()).st_nlink:
-            return file
-        if Path(file.name).exists():  # a file system without locks
+        lock(file)
+        if _has_its_name(Path(file.name), file.fileno()):
             return file
         file.close()
+
+
+def _new_partial_folder(folder: Path) -> tuple[Path, int]:
+    """A new folder beside `folder`, locked until the number is closed; another try as for a file."""
+    while True:
+        partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{PARTIAL}")
+        partial.mkdir()
+        try:
+            held = os.open(partial, os.O_RDONLY | os.O_DIRECTORY)
+        except FileNotFoundError:
+            continue
+        lock(held)
+        if _has_its_name(partial, held):
+            return partial, held
+        os.close(held)
+
+
+def _has_its_name(path: Path, held: int) -> bool:
+    """Whether a name still stands for the file or folder that was opened under it."""
+    try:
+        return os.path.samestat(os.lstat(path), os.fstat(held))
+    except FileNotFoundError:
+        return False
 
 
 def _remove_unheld(path: Path, restore: Path | None = None) -> bool:
     """Remove a file or folder that no process holds, or give a folder its name back where nothing has that name."""
     try:
-        held = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        held = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:  # a link, another's file, or gone
         return False
     try:

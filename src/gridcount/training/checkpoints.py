@@ -106,7 +106,7 @@ def validate_rows_kept(directory: Path, saved: list[Path], record: Record) -> No
     """Raise where `metrics.jsonl` no longer holds what it held at the newest checkpoint: its curve would have a hole."""
     if not record.sizes.get(METRICS) or read_marked(directory, METRICS, record) is not None:
         return
-    fitting = [path for path in saved[:-1] if read_marked(directory, METRICS, read_record(path)) is not None]
+    fitting = [path for path in saved[:-1] if _fits(directory, path)]
     way_out = "Put the file back as the run wrote it"
     if fitting:
         later = " and ".join(str(path) for path in saved[saved.index(fitting[-1]) + 1 :])
@@ -114,6 +114,14 @@ def validate_rows_kept(directory: Path, saved: list[Path], record: Record) -> No
     else:
         way_out += ", or start a new run. The trained policy is whole: `gridcount evaluate` scores it"
     raise ValueError(f"{directory / METRICS}: rows that the run had written by {saved[-1]} are missing or changed. {way_out}")
+
+
+def _fits(directory: Path, path: Path) -> bool:
+    """Whether a run could go on from a checkpoint with its `metrics.jsonl` as it is; from a damaged one it cannot."""
+    try:
+        return read_marked(directory, METRICS, read_record(path)) is not None
+    except (ValueError, OSError):
+        return False
 
 
 def damaged(path: Path, how: str) -> ValueError:

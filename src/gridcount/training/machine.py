@@ -2,6 +2,7 @@
 
 import os
 import platform
+import resource
 import subprocess
 import sys
 import time
@@ -71,10 +72,6 @@ def peak_gigabytes() -> float | None:
     used = [(device.memory_stats() or {}).get("peak_bytes_in_use", 0) for device in jax.local_devices() if device.platform != "cpu"]
     if used:
         return float(sum(used)) / 1e9
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return None
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
 
 
