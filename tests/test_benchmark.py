@@ -29,7 +29,7 @@ from gridcount.benchmark.suites import Suite, narrow, read_suite
 from gridcount.cli import main
 from gridcount.report.scores import headline_scores, in_words
 from gridcount.training import run as runs
-from gridcount.training.run import Diverged
+from gridcount.training.divergence import Diverged
 
 SUITE = """
 title = "two algorithms in a maze"

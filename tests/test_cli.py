@@ -317,7 +317,7 @@ def test_a_run_without_scores_is_reported_with_its_data_a_table_and_what_the_log
     assert lines[0].startswith("suite,dataset,method,seeds,in_log,action_distance,q_data")
     in_log = float(lines[1].split(",")[4])
     assert in_log == pytest.approx(np.mean([row["in_log"] for row in read_rows(unscored)]), rel=1e-4)
-    assert "Beside the log" in page
+    assert "Policy compared with the log: share of its actions in the log" in page
 
 
 def test_a_run_without_an_environment_is_evaluated_in_the_one_named(unscored: Path, said: Said) -> None:

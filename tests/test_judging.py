@@ -11,11 +11,13 @@ from log_files import write_csv
 from numpy.typing import NDArray
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
+from gridcount.algorithms.contract import Prepared
 from gridcount.cli import main
 from gridcount.counts.support import LogSupport
 from gridcount.data.load import import_log, load
 from gridcount.data.transitions import Transitions
-from gridcount.training.judging import LogJudge, Worth, why_diverged
+from gridcount.training.divergence import why_diverged
+from gridcount.training.judging import LogJudge, Worth
 from gridcount.training.logs import read_rows
 
 Columns = dict[str, NDArray[Any]]
@@ -199,6 +201,19 @@ def test_the_warning_comes_while_the_run_trains(log_file: Path, tmp_path: Path, 
     assert len(warnings) == 1
     assert warnings[0] < max(place for place, line in enumerate(lines) if line.startswith("update "))
     assert "a smaller --pessimism (it is 1000)" in lines[warnings[0]]
+
+
+def test_the_log_is_looked_through_once(log_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fits: list[int] = []
+    fit = LogJudge.fit
+
+    def counted(data: Transitions, prepared: Prepared) -> LogJudge:
+        fits.append(len(data))
+        return fit(data, prepared)
+
+    monkeypatch.setattr(LogJudge, "fit", counted)
+    assert main(["train", str(log_file), *TINY, "--run", str(tmp_path / "run")]) == 0
+    assert len(fits) == 1
 
 
 # --- why values exploded ---

@@ -28,6 +28,7 @@ from gridcount.data.transitions import Batch
 from gridcount.files import locked
 from gridcount.training import run as runs
 from gridcount.training.directories import claim
+from gridcount.training.divergence import Diverged
 from gridcount.training.logs import read_rows
 from gridcount.training.machine import commit_of
 from gridcount.training.progress import ConsoleDisplay
@@ -74,7 +75,7 @@ def test_losses_that_are_large_because_rewards_are_do_not_stop_a_run(train: Call
 
 
 def test_the_same_losses_stop_a_run_whose_rewards_are_small(train: Callable[..., list[dict[str, Any]]]) -> None:
-    with pytest.raises(runs.Diverged, match="'critic_loss' became 1e\\+13"):
+    with pytest.raises(Diverged, match="'critic_loss' became 1e\\+13"):
         train(loss=1e13, reward=1.0)
 
 
@@ -114,6 +115,11 @@ def test_a_run_that_is_being_trained_is_not_trained_by_another(train: Callable[.
     with locked(tmp_path / "run" / "run"), pytest.raises(RuntimeError, match="run: another process is training this run"):
         train()
     assert len(train()) == 2  # and afterwards it is free
+
+
+def test_a_seed_that_is_listed_twice_is_named(train: Callable[..., list[dict[str, Any]]]) -> None:
+    with pytest.raises(ValueError, match=r"seed 3 is listed twice in \[1, 3, 3\]"):
+        train(seeds=(1, 3, 3))
 
 
 def test_a_directory_that_holds_another_plan_is_not_trained_in(train: Callable[..., list[dict[str, Any]]]) -> None:

@@ -41,7 +41,7 @@ def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() 
         ("updates = 1e5", "it must be a whole number"),
         ('scored = "no"', "it must be true or false"),
         ('datasets = "maze2d-umaze-v1"', "it must be a list"),
-        ('datasets = ["maze2d-umaze-v1", "maze2d-umaze-v1"]', "stands twice"),
+        ('datasets = ["maze2d-umaze-v1", "maze2d-umaze-v1"]', "is listed twice"),
         ('data = { maze2d-umaze = "a.hdf5" }', "maze2d-umaze-v1"),
         ("environments = { maze2d-umaze-v1 = 3 }", "it must be text"),
         ("published = { sac = { maze2d-umaze = [1.0] } }", "maze2d-umaze-v1"),

@@ -26,6 +26,7 @@ from gridcount.envs.maze2d import Task, task
 from gridcount.evaluation.rollouts import evaluate
 from gridcount.training import run as runs
 from gridcount.training.checkpoints import flatten, load, numbered, save, unflatten
+from gridcount.training.divergence import Diverged
 from gridcount.training.logs import read_rows
 from gridcount.training.loop import SideBySide, Vectorised, seed_keys
 from gridcount.training.machine import commit_of
@@ -211,7 +212,7 @@ def test_weights_that_go_bad_unseen_by_any_metric_are_never_saved(make_log: Make
     data = make_log()
     prepared = Prepared(BreaksUnseen(), data.rows(), {})
     plan = runs.Plan("log", None, "sac", {}, seeds=(3,), updates=8, evaluate_every=2, episodes=1, fingerprint="")
-    with pytest.raises(runs.Diverged, match=r"seed 3: '\['weight'\]' is no longer finite") as stopped:
+    with pytest.raises(Diverged, match=r"seed 3: '\['weight'\]' is no longer finite") as stopped:
         runs.train(plan, prepared, tmp_path, ConsoleDisplay(Console(quiet=True)), save_every=0)
     assert [int(path.stem) for path in numbered(tmp_path / "checkpoints")] == [2, 4]
     assert str(tmp_path / "checkpoints" / "0000000004.npz") in str(stopped.value)

@@ -95,8 +95,8 @@ def _preset_in_words(suite: Suite) -> str:
     """Whose networks and epochs a suite runs with, which its name may not say."""
     if suite.preset == "paper":
         return f"{suite.name}, preset paper: the papers' own networks, hyper-parameters and epochs"
-    told = f"{suite.name}, preset {suite.preset}: small networks and short runs for an ordinary machine"
-    return f"{told}, not the papers' own (--preset paper runs those)"
+    message = f"{suite.name}, preset {suite.preset}: small networks and short runs for an ordinary machine"
+    return f"{message}, not the papers' own (--preset paper runs those)"
 
 
 def _refuse_idle_flags(options: Benchmark) -> None:
@@ -225,18 +225,18 @@ def _headline(suite: Suite, cells: list[Cell], out: Path, console: Console) -> T
     from gridcount.report.scores import headline_scores, in_words
 
     scores = headline_scores(read_results(out / "results"), suite.name)
-    told = {}
+    texts = {}
     for cell in cells:
         key, method = cell.key(), " ".join(filter(None, (cell.algorithm, cell.variant)))
-        told[cell.dataset, method] = in_words([scores[key]] if key in scores else [])
-    datasets, methods = (list(dict.fromkeys(names)) for names in zip(*told, strict=True))
+        texts[cell.dataset, method] = in_words([scores[key]] if key in scores else [])
+    datasets, methods = (list(dict.fromkeys(names)) for names in zip(*texts, strict=True))
     title = f"{suite.title}: mean of the last evaluations, ± over seeds; preset {suite.preset}"
     wide = Table("dataset", *(Column(method, justify="right") for method in methods), title=title)
     for dataset in datasets:
-        wide.add_row(dataset, *(told.get((dataset, method), "") for method in methods))
+        wide.add_row(dataset, *(texts.get((dataset, method), "") for method in methods))
     if Measurement.get(console, console.options.update(width=UNLIMITED), wide).maximum <= console.width:
         return wide
     tall = Table(Column("dataset", no_wrap=True), "method", Column("score", justify="right", no_wrap=True), title=title)
-    for (dataset, method), text in told.items():
+    for (dataset, method), text in texts.items():
         tall.add_row(dataset, method, text)
     return tall

@@ -88,20 +88,21 @@ def train(words: list[str]) -> int:
     if resumed:
         runs.refuse_other_plan(resumed, plan)
     directory = resumed or claim(options.run, f"{Path(options.dataset).stem}-{options.algo}")
-    told = f"{len(data):,} transitions of {options.dataset}{SOURCES[plan.source]}"
-    told += f"; {options.algo}, preset {options.preset}, seeds {list(plan.seeds)}"
-    console.print(told, soft_wrap=True)
+    message = f"{len(data):,} transitions of {options.dataset}{SOURCES[plan.source]}"
+    message += f"; {options.algo}, preset {options.preset}, seeds {list(plan.seeds)}"
+    console.print(message, soft_wrap=True)
     for name, note in prepared.notes.items():
         console.print(f"  {name}: {note}", soft_wrap=True)
     if (schedule := getattr(prepared.algorithm, "schedule_updates", plan.updates)) != plan.updates:
-        told = f"the policy's rate falls to 0 over {schedule:,} updates, and the run makes {plan.updates:,}"
-        console.print(f"  {told} (--schedule-updates {plan.updates} for one with the other)", soft_wrap=True)
+        message = f"the policy's rate falls to 0 over {schedule:,} updates, and the run makes {plan.updates:,}"
+        console.print(f"  {message} (--schedule-updates {plan.updates} for one with the other)", soft_wrap=True)
     if environment not in (None, options.env, options.dataset):
         console.print(f"  scored in {environment}, where the log was collected", soft_wrap=True)
     if environment is None:
         console.print(f"  {unscored}: the policy is trained but not scored (name one with --env)", soft_wrap=True)
     console.print(f"  run directory: {directory}", soft_wrap=True)
     again = "gridcount train " + shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
+    judge = LogJudge.fit(data, prepared)
     try:
         with on_full_disk(directory, f"Checkpoints and metrics written before are kept: make room, then go on with: {again}"):
             rows = runs.train(
@@ -112,12 +113,13 @@ def train(words: list[str]) -> int:
                 keep=options.keep,
                 save_every=options.checkpoint_seconds,
                 data=data,
+                judge=judge,
             )
     except runs.Interrupted as stopped:
         console.print(f"{stopped}\nGo on with: {again}", soft_wrap=True)
         return STOPPED
     if environment is None:
-        console.print(how_to_judge(rows, LogJudge.fit(data, prepared), directory), soft_wrap=True)
+        console.print(how_to_judge(rows, judge, directory), soft_wrap=True)
     else:
         console.print(headline_table(rows))
     if options.plot:
@@ -337,8 +339,8 @@ def _environment(options: Train) -> tuple[str | None, str]:
     try:
         dimensions(collected.id)
     except (ImportError, ValueError) as error:
-        told = f"{options.dataset}: the log was collected in {collected.id}"
-        return None, f"{told}, which cannot be made here: {str(error).splitlines()[0]}"
+        message = f"{options.dataset}: the log was collected in {collected.id}"
+        return None, f"{message}, which cannot be made here: {str(error).splitlines()[0]}"
     return collected.id, ""
 
 

@@ -21,6 +21,7 @@ from gridcount.data.maze2d import FORMAT, is_generated
 from gridcount.evaluation.environments import has_environment
 from gridcount.files import decode_record, locked, read_record, write_whole
 from gridcount.training import run as runs
+from gridcount.training.divergence import Diverged
 from gridcount.training.logs import Row, read_rows
 from gridcount.training.machine import describe_starts, peak_gigabytes
 from gridcount.training.times import Times, add_times, keep_times, read_times
@@ -122,7 +123,7 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
             try:
                 with Status(place, cell, directory) as status:
                     runs.train(plan, prepared, place, status, keep=1, data=data)
-            except runs.Diverged as error:  # which is a result: kept as far as it came, and the other seeds go on without it
+            except Diverged as error:  # which is a result: kept as far as it came, and the other seeds go on without it
                 found += diverged_rows(cell, place, error)
                 plan = replace(plan, seeds=tuple(seed for seed in plan.seeds if seed != error.seed))
                 place = place / f"without-seed-{error.seed}"
@@ -166,11 +167,11 @@ def facts_of(cell: Cell, directory: Path) -> Row:
     }
 
 
-def diverged_rows(cell: Cell, directory: Path, error: runs.Diverged) -> list[Row]:
+def diverged_rows(cell: Cell, directory: Path, error: Diverged) -> list[Row]:
     """What a seed has until its numbers exploded, every row saying so; a row without figures where it was never evaluated."""
     rows = rows_of(cell, directory)
     own = [row for row in rows if row["seed"] == error.seed]
-    return [row | {"diverged": error.told} for row in own or [facts_of(cell, directory) | {"seed": error.seed, "updates": 0}]]
+    return [row | {"diverged": error.message} for row in own or [facts_of(cell, directory) | {"seed": error.seed, "updates": 0}]]
 
 
 STATUS = "status.json"

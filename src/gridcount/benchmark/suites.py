@@ -213,7 +213,7 @@ def _refuse_misfits(written: dict[str, Any]) -> None:
     datasets, algorithms = written["datasets"], written["algorithms"]
     for word in ("datasets", "algorithms"):
         if twice := [each for each, times in Counter(map(str, written[word])).items() if times > 1]:
-            raise ValueError(f"'{twice[0]}' stands twice in '{word}'")
+            raise ValueError(f"'{twice[0]}' is listed twice in '{word}'")
     for algorithm in algorithms:
         if algorithm not in ALGORITHMS:
             raise unknown("algorithm", str(algorithm), tuple(ALGORITHMS))

@@ -168,13 +168,13 @@ def _receive(file: Published, partial: Path, console: Console) -> None:
         have = have if resumed else 0
         coming = str(response.headers.get("Content-Length", ""))
         total = have + int(coming) if coming.isdecimal() else file.bytes
-        _refuse_longer(file, total or 0)
+        _validate_size(file, total or 0)
         columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
         mode, bars = "ab" if resumed else "wb", Progress(*columns, console=console, transient=True)
         with on_full_disk(partial, NO_ROOM), partial.open(mode) as sink, bars as progress:
             task = progress.add_task(file.name, total=total, completed=have)
             while block := response.read(BLOCK):
-                _refuse_longer(file, sink.tell() + len(block))
+                _validate_size(file, sink.tell() + len(block))
                 sink.write(block)
                 progress.advance(task, len(block))
             sink.flush()
@@ -184,7 +184,7 @@ def _receive(file: Published, partial: Path, console: Console) -> None:
         raise ConnectionError(f"the connection ended after {arrived:,} of {total:,} bytes")
 
 
-def _refuse_longer(file: Published, size: int) -> None:
+def _validate_size(file: Published, size: int) -> None:
     """Refuse more bytes than are published, or where no size is, than any of these files could have."""
     if size > (file.bytes or UNPUBLISHED_LIMIT):
         most = f"{file.bytes:,} are published" if file.bytes else f"the limit is {UNPUBLISHED_LIMIT:,} where no size is published"

@@ -50,7 +50,7 @@ def load(
     if folder is not None:
         _refuse_source(str(name), source)
         _refuse_bounds(str(name), action_bounds)
-        _refuse_columns(str(name), columns)
+        _validate_no_columns(str(name), columns)
         return local.read_local(folder, memory_map=_is_large(folder) if memory_map is None else memory_map)
     path = _locate(str(name), source, console, progress)
     large = memory_map is None and _is_large(_on_disk(path))
@@ -75,7 +75,7 @@ def load(
     if str(name) not in NAMES:
         raise ValueError(f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import {name} --name NAME")
     _refuse_bounds(str(name), action_bounds)
-    _refuse_columns(str(name), columns)
+    _validate_no_columns(str(name), columns)
     return _unpacked(str(name), Path(path))
 
 
@@ -96,7 +96,7 @@ def open_log(
     """The raw log behind a name or a path while it is looked at; on disk by default where it would fill more than half of the memory."""
     folder = _local_folder(str(name))
     if folder is not None:
-        _refuse_columns(str(name), columns)
+        _validate_no_columns(str(name), columns)
         return nullcontext(log_of(local.read_local(folder, memory_map=_is_large(folder) if on_disk is None else on_disk)))
     path = _locate(str(name), source, console)
     if _is_large(_on_disk(path)) if on_disk is None else on_disk:
@@ -221,7 +221,7 @@ def _refuse_bounds(name: str, bounds: Bounds | None) -> None:
         raise ValueError(f"{name}: bounds of actions are for files; give them when importing: gridcount data import FILE --action-low ...")
 
 
-def _refuse_columns(name: str, columns: Columns | None) -> None:
+def _validate_no_columns(name: str, columns: Columns | None) -> None:
     if columns is not None and (given := columns.given()):
         flag = "--" + next(iter(given)).replace("_", "-")
         raise ValueError(

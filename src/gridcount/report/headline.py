@@ -12,7 +12,7 @@ from gridcount.training.judging import LogJudge, Worth, caution
 from gridcount.training.logs import Row
 
 SHOWN = ("score", "return", "success")
-SHARES = {"success": "success", "in_log": "in log", "action_distance": "distance"}  # shown in per cent
+IN_PER_CENT = {"success": "success", "in_log": "in log", "action_distance": "distance"}
 FAR_BELOW = 0.5  # of what the log's own actions reach: a policy with fewer of its actions in the log leaves it often
 
 
@@ -43,9 +43,9 @@ def told_by_all(rows: Sequence[Mapping[str, float]]) -> list[Row]:
 def filled(table: Table, seeds: Mapping[int, Mapping[str, float]], shown: Sequence[str]) -> Table:
     """A line per seed, and the mean and spread over seeds of the first figure shown."""
     for name in ("seed", *shown):
-        table.add_column(SHARES.get(name, name), justify="right")
+        table.add_column(IN_PER_CENT.get(name, name), justify="right")
     for seed, figures in seeds.items():
-        table.add_row(str(seed), *(f"{figures[name]:.0%}" if name in SHARES else f"{figures[name]:.1f}" for name in shown))
+        table.add_row(str(seed), *(f"{figures[name]:.0%}" if name in IN_PER_CENT else f"{figures[name]:.1f}" for name in shown))
     first = [figures[shown[0]] for figures in seeds.values()]
     table.add_section()
     table.add_row("mean ± std", f"{np.mean(first):.1f} ± {np.std(first):.1f}")
@@ -80,9 +80,9 @@ def _in_log(rows: Sequence[Row], judge: LogJudge) -> str:
     text = (
         f"At {len(judge.support.rows):,} states of the log, {share:.0%} of its actions lie in a cell that the log has there;"
         f" the nearest logged action is {distance:.1%} of the actions' range away."
-        f" Of the log's own actions, each compared with the others, {itself.in_log:.0%} do"
+        f" For comparison, {itself.in_log:.0%} of the log's own actions lie in a cell with another logged action"
     )
-    text += "." if math.isnan(itself.action_distance) else f", and the nearest is {itself.action_distance:.1%} away."
+    text += "." if math.isnan(itself.action_distance) else f", and the nearest one is {itself.action_distance:.1%} away."
     if share < FAR_BELOW * itself.in_log:
         return f"{text} The policy often does what the log never tried: try {caution(judge.algorithm, more=True)}, or more data."
     return text

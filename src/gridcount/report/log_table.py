@@ -2,12 +2,13 @@
 
 import numpy as np
 
+from gridcount.counts.support import Support
 from gridcount.report.experiments import Experiment, Section
 from gridcount.report.protocol import protocol
 from gridcount.report.scores import LAST
 from gridcount.report.tables import Entry, Number, Table
 
-SHARES = ("in_log", "action_distance")
+SHARES = Support._fields  # what the log's own actions have too
 EXPECTED = "{}_expected"  # the same figure of the log's own actions
 FIGURES = {"in_log": "actions in the log", "action_distance": "distance to the log's", "q_data": "Q of the log's decisions"}
 
@@ -29,7 +30,7 @@ def log_table(section: Section) -> Table | None:
         f"The mean over seeds of the last {LAST} evaluations, at a fixed sample of the log's states. In brackets: the same of the log's own"
         " actions, each compared with the others. Distance: to the nearest logged action in the state's cell, as a share of the range.",
     )
-    title = "Beside the log: how much of the policy it supports, and what the critics say of it"
+    title = "Policy compared with the log: share of its actions in the log, and estimated values"
     columns = ("dataset", "method", *(FIGURES[name] for name in shown))
     return Table("log", title, columns, tuple(rows), (heads, tuple(records)), protocol(measured), notes)
 

@@ -132,7 +132,7 @@ def _section(section: Section, name: str, tables: list[Table]) -> str:
     if "ablation" in found:
         parts += [_ablation(section, name), _block(found["ablation"], name, "The numbers of the settings"), _folded(found["oracle"], name)]
     if "log" in found:
-        show = _folded(found["log"], name) if section.scored else _block(found["log"], name, "Beside the log")
+        show = _folded(found["log"], name) if section.scored else _block(found["log"], name, "Compared with the log")
         parts.append(show)
     if section.drawn_datasets():
         parts.append(_curves(section, name))

@@ -44,9 +44,9 @@ def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
         if (plan.dataset, plan.algorithm) == (dataset, algorithm) and not _finished(candidate.parent, plan.updates):
             validate_no_links(candidate.parent)
             return candidate.parent
-    told = f"there is no unfinished run to resume of {algorithm} on {dataset} under {RUNS}"
+    message = f"there is no unfinished run to resume of {algorithm} on {dataset} under {RUNS}"
     notes = "".join(f"\nNot looked at: {problem}" for problem in unreadable)
-    raise FileNotFoundError(f"{told}; name its directory with --run, or leave out --resume to start one{notes}")
+    raise FileNotFoundError(f"{message}; name its directory with --run, or leave out --resume to start one{notes}")
 
 
 def _validate_unused(directory: Path) -> None:
@@ -56,8 +56,8 @@ def _validate_unused(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is not a directory; name another with --run")
     if held := sorted(path.name for path in directory.glob("*") if path.name != LOCK):
-        told = ", ".join(held[:3]) + (" and more" if len(held) > 3 else "")
-        raise ValueError(f"{directory} is not empty (it holds {told}); a new run needs an empty or new directory, name one with --run")
+        found = ", ".join(held[:3]) + (" and more" if len(held) > 3 else "")
+        raise ValueError(f"{directory} is not empty (it holds {found}); a new run needs an empty or new directory, name one with --run")
 
 
 def _finished(directory: Path, updates: int) -> bool:

@@ -11,13 +11,11 @@ from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import Prepared
 from gridcount.counts.auto import auto_bins
 from gridcount.counts.support import LogSupport
-from gridcount.data.transitions import HUGE, Transitions, first_where
+from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import Act
-from gridcount.networks import Normaliser
 from gridcount.training.logs import Row
 
 FAR = 0.05  # of the possible range, or of its larger end: how far beyond it values are worth a warning
-LARGE_RETURN = 1e6  # sums of rewards beyond which networks hardly learn values
 NEGLIGIBLE = 1e-4  # rewards that the discount makes smaller than this are not summed one by one
 CAUTION = {  # fields that keep a policy near the log and its values low -> whether more of them does
     "pessimism": True,
@@ -139,43 +137,3 @@ def caution(algorithm: Any, more: bool) -> str:
         if name in own:
             return f"a {'larger' if grows == more else 'smaller'} --{name.replace('_', '-')} (it is {getattr(algorithm, name):g})"
     return "an algorithm that keeps near the log, such as gpc-sac, cql or bc" if more else "more updates"
-
-
-def why_diverged(prepared: Prepared, data: Transitions | None, q: float | None) -> str:
-    """The likeliest cause of values that exploded, and what to do about it."""
-    if huge := _huge_value(prepared, data):
-        return huge
-    algorithm = prepared.algorithm
-    discount, scale = getattr(algorithm, "discount", None), getattr(algorithm, "reward_scale", 1.0)
-    largest = float(np.abs(prepared.rows.reward).max()) * float(scale)
-    if discount is not None and largest / max(1 - discount, 1e-6) > LARGE_RETURN:
-        total, by = largest / max(1 - discount, 1e-6), 10 ** math.ceil(math.log10(largest))
-        way = f"--reward-scale {scale / by:g}" if hasattr(algorithm, "reward_scale") else f"divide the rewards by {by:g}"
-        return f"Rewards of up to {largest:.4g} add up to {total:.4g} with a discount of {discount:g}, which networks learn badly: {way}."
-    flags = [f"a smaller --{name.replace('_', '-')}" for name in ("critic_rate", "policy_rate") if hasattr(algorithm, name)][:1]
-    if hasattr(algorithm, "layer_norm") and not algorithm.layer_norm:
-        flags.append("--layer-norm")
-    if q is not None and math.isfinite(q) and discount is not None:
-        flags.append(caution(algorithm, more=q > 0))
-    return f"Try {', or '.join(flags)}." if flags else "Try other hyper-parameters."
-
-
-def _huge_value(prepared: Prepared, data: Transitions | None) -> str | None:
-    """A value of the data that is too large as the algorithm learns from it, by its column and row; None where there is none."""
-    algorithm, rows = prepared.algorithm, prepared.rows
-    seen: Any = Normaliser.fit(rows.observation) if getattr(algorithm, "normalise", False) else np.asarray
-    for column, name in {"observation": "{}", "next_observation": "next {}"}.items():
-        if found := first_where(getattr(rows, column), lambda values: ~(np.abs(seen(values)) <= HUGE)):  # NaN too
-            own = f"observation[{found[1]}]" if data is None else data.observation_names[found[1]]
-            return _too_large(name.format(own), found)
-    scale = float(getattr(algorithm, "reward_scale", 1.0))
-    found = first_where(rows.reward, lambda values: np.abs(scale * values) > HUGE)
-    return None if found is None else _too_large("reward", found)
-
-
-def _too_large(name: str, found: tuple[int, int, float]) -> str:
-    row, _, value = found
-    return (
-        f"The data holds {value:.4g} in column '{name}' at transition {row:,}, too large to learn from: repair or"
-        " remove that row, or bring the column to smaller units."
-    )

@@ -38,18 +38,22 @@ class Start(msgspec.Struct, frozen=True):
 
 def read_starts(directory: Path) -> list[dict[str, Any]]:
     """The entries of a run's `environment.json`, checked, with all that they say; none where there is no such file."""
-    path = directory / "environment.json"
-    way_out = "put the file back as the run wrote it, or delete it: it only records machines and versions"
-    if not path.exists():
-        return []
-    entries = read_record(path, list[dict[str, Any]], way_out)
-    convert_record(entries, list[Start], str(path), way_out)
-    return entries
+    return _read(directory)[0]
 
 
 def describe_starts(directory: Path) -> list[Start]:
     """The starts of a run, at least one."""
-    return [convert_record(entry, Start, str(directory), "") for entry in read_starts(directory)] or [Start()]
+    return _read(directory)[1] or [Start()]
+
+
+def _read(directory: Path) -> tuple[list[dict[str, Any]], list[Start]]:
+    """The entries with all that they say, and as far as others read them."""
+    path = directory / "environment.json"
+    way_out = "put the file back as the run wrote it, or delete it: it only records machines and versions"
+    if not path.exists():
+        return [], []
+    entries = read_record(path, list[dict[str, Any]], way_out)
+    return entries, convert_record(entries, list[Start], str(path), way_out)
 
 
 def describe_machine() -> dict[str, Any]:

@@ -2,13 +2,11 @@
 
 import hashlib
 import json
-import math
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,7 @@ from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import Prepared, Report, with_new_names
 from gridcount.algorithms.ranges import refuse_out_of_range
 from gridcount.data.catalogue import unknown
-from gridcount.data.transitions import Batch, Transitions
+from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import dimensions, refuse_misfit
 from gridcount.evaluation.rollouts import Act, InUnits, evaluate
 from gridcount.files import locked, read_record, validate_no_links, write_whole
@@ -27,9 +25,10 @@ from gridcount.files.records import AtLeastOne, Count
 from gridcount.interrupts import Stop, stopping
 from gridcount.training import checkpoints
 from gridcount.training.checkpoints import BlockMetrics, Record
-from gridcount.training.judging import LogJudge, why_diverged
-from gridcount.training.logs import METRICS, Marks, MetricLog, Row, read_rows
-from gridcount.training.loop import SeedMetrics, make_learners, seed_keys
+from gridcount.training.divergence import Diverged, find_divergence, metric_limit, why_diverged
+from gridcount.training.judging import LogJudge
+from gridcount.training.logs import METRICS, MetricLog, Row, read_rows
+from gridcount.training.loop import Learners, SeedMetrics, make_learners, seed_keys
 from gridcount.training.machine import describe_machine, read_starts
 from gridcount.training.progress import Display
 
@@ -37,17 +36,6 @@ EPOCH = 1000  # updates per block at most
 OWN_FILES = (METRICS, "environment.json", "checkpoints", "tensorboard")  # what a run makes besides config.json, which comes first
 AFTER_BLOCK = "stopping after this block of updates; press Ctrl-C again to stop at once"
 AT_ONCE = "stopped at once; go on from the last checkpoint, if there is one, with --run {} --resume"
-EXPLODED = 1e8  # no metric of a healthy run reaches this many squares of what its rewards can add up to,
-LEAST_SCALE = 100.0  # of which at least this is taken for granted: rewards of 1 for ever
-
-
-class Diverged(RuntimeError):
-    """Training produced a value that is not finite, or absurdly large."""
-
-    def __init__(self, seed: int, what: str, updates: int, way_out: str):
-        super().__init__(f"seed {seed}: {what} after update {updates:,}; training stopped.\n{way_out}")
-        self.seed = seed
-        self.told = f"{what} after update {updates:,}"
 
 
 class Interrupted(RuntimeError):
@@ -88,7 +76,8 @@ class Plan:
         if min(self.seeds) < 0:
             raise ValueError(f"seed is {min(self.seeds)}; it must be at least 0")
         if len(set(self.seeds)) < len(self.seeds):
-            raise ValueError(f"a seed stands twice in {list(self.seeds)}; each is trained once")
+            twice = next(seed for seed in self.seeds if self.seeds.count(seed) > 1)
+            raise ValueError(f"seed {twice} is listed twice in {list(self.seeds)}; list each seed once")
 
     def evaluates_after(self, done: int) -> bool:
         """Whether policies are scored after this many updates: at every multiple of `evaluate_every`, and at the end."""
@@ -150,10 +139,12 @@ def train(
     keep: int = 2,
     save_every: float = 60.0,
     data: Transitions | None = None,
+    judge: LogJudge | None = None,
 ) -> list[Row]:
     """Carry out a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics.
 
-    With the data that `prepared` was made of, policies are held against it at every evaluation, and their actions are in its units.
+    With the data that `prepared` was made of, policies are compared with it at every evaluation, and their actions are in its units.
+    A judge that was fitted to it before is used as it is.
     """
     refuse_unfit(plan, prepared, keep)
     busy = f"{directory}: another process is training this run; wait until it ends, or stop it first"
@@ -162,8 +153,10 @@ def train(
         if (directory / "config.json").exists():
             refuse_other_plan(directory, plan)
         elif found := [name for name in OWN_FILES if (directory / name).exists()]:
-            raise ValueError(f"{directory / found[0]}: is of no run of gridcount; name an empty directory with --run")
-        return _train(plan, prepared, directory, display, keep, save_every, data)
+            raise ValueError(f"{directory / found[0]}: was not written by gridcount; name an empty directory with --run")
+        if judge is None and data is not None:
+            judge = LogJudge.fit(data, prepared)
+        return _train(plan, prepared, directory, display, keep, save_every, data, judge)
 
 
 def refuse_unfit(plan: Plan, prepared: Prepared, keep: int) -> None:
@@ -176,70 +169,123 @@ def refuse_unfit(plan: Plan, prepared: Prepared, keep: int) -> None:
 
 
 def _train(
-    plan: Plan, prepared: Prepared, directory: Path, display: Display, keep: int, save_every: float, data: Transitions | None
+    plan: Plan,
+    prepared: Prepared,
+    directory: Path,
+    display: Display,
+    keep: int,
+    save_every: float,
+    data: Transitions | None,
+    judge: LogJudge | None,
 ) -> list[Row]:
-    algorithm, rows = prepared.algorithm, prepared.rows
-    judge = None if data is None else LogJudge.fit(data, prepared)
-    in_units = None if data is None else data.in_units
     keys = [seed_keys(seed) for seed in plan.seeds]
-    done = 0
-    pending: list[BlockMetrics] = []  # of blocks since the last evaluation
-    marks = Marks(sizes={})
-    if saved := checkpoints.numbered(directory / "checkpoints"):
-        states, record = _restore(saved[-1], [_template(prepared)] * len(keys), plan)
-        checkpoints.validate_rows_kept(directory, saved, record)
-        done, pending, marks = record.updates, record.pending, record
+    states, record = _newest(directory, plan, prepared)
     write_record(directory, plan)
-    limit = _limit(algorithm, rows)
-    act = jax.jit(algorithm.act)
-    log = MetricLog(directory, plan.seeds, marks)
+    log = _open_log(directory, plan, record)
+    last_save = time.monotonic()
+    with stopping(AFTER_BLOCK, AT_ONCE.format(directory)) as stop, closing(log), display:
+        if states is None:
+            inits = zip(plan.seeds, keys, strict=True)
+            states = [prepared.algorithm.init(init_key, prepared.rows, _reporting(display, seed, stop)) for seed, (init_key, _) in inits]
+        usual = min(plan.evaluate_every, EPOCH)
+        learners = make_learners(prepared.algorithm, usual, states, prepared.rows, [train_key for _, train_key in keys])
+        training = _Training(plan, prepared, directory, display, data, judge, log, learners, record.updates, record.pending)
+        display.begin(plan.updates, training.done)
+        while size := plan.block_after(training.done):
+            training.advance(size)
+            if plan.evaluates_after(training.done):
+                training.evaluate()
+                if training.done == plan.updates or time.monotonic() - last_save > save_every:
+                    training.save(keep)
+                    last_save = time.monotonic()
+            if stop.requested and training.done < plan.updates:
+                training.save(keep)
+                raise Interrupted(f"stopped at update {training.done:,}; everything is in {directory}")
+    return read_rows(directory)
+
+
+def _newest(directory: Path, plan: Plan, prepared: Prepared) -> tuple[list[Any] | None, Record]:
+    """The states and the record of a run's newest checkpoint; without one no states, and the record of a run that begins."""
+    saved = checkpoints.numbered(directory / "checkpoints")
+    if not saved:
+        return None, Record(updates=0, pending=[], sizes={})
+    states, record = _restore(saved[-1], [_template(prepared)] * len(plan.seeds), plan)
+    checkpoints.validate_rows_kept(directory, saved, record)
+    return states, record
+
+
+def _open_log(directory: Path, plan: Plan, record: Record) -> MetricLog:
+    """The run's metrics as they were at a checkpoint; files that had to be made again are named."""
+    log = MetricLog(directory, plan.seeds, record)
     for name in log.rebuilt:
         print(f"{directory / name} was missing or changed, and was made again from metrics.jsonl", file=sys.stderr)
-    last_save = time.monotonic()
+    return log
 
-    def save() -> None:
+
+@dataclass
+class _Training:
+    """A run while it trains: the steps between which it can stop."""
+
+    plan: Plan
+    prepared: Prepared
+    directory: Path
+    display: Display
+    data: Transitions | None
+    judge: LogJudge | None
+    log: MetricLog
+    learners: Learners
+    done: int  # updates
+    pending: list[BlockMetrics]  # of blocks since the last evaluation
+
+    def __post_init__(self) -> None:
+        """Compile once what every evaluation and check needs."""
+        self.act = jax.jit(self.prepared.algorithm.act)
+        self.limit = metric_limit(self.prepared.algorithm, self.prepared.rows)
+
+    def advance(self, size: int) -> None:
+        """Make a block of updates, and stop where it diverged."""
+        metrics = self.learners.advance(self.done, size, self.plan.block_after(self.done + size))
+        if found := find_divergence(metrics, self.limit, self.plan.seeds, self.learners.states):
+            raise self._diverged(*found, metrics)
+        self.done += size
+        self.pending.append((size, {name: values.tolist() for name, values in metrics.items()}))
+        self.display.advance(self.done, self.pending[-1][1])
+
+    def evaluate(self) -> None:
+        """Score every seed's policy, hold it against the log, and write a row each."""
+        in_units = None if self.data is None else self.data.in_units
+        states, observation_dim = self.learners.states, self.prepared.rows.observation.shape[1]
+        evaluations = _evaluate(self.plan, self.act, states, self.done, in_units, observation_dim)
+        if self.judge is not None:
+            measured = [self.judge.measure(_policy(self.act, state)) for state in states]
+            evaluations = [each | more for each, more in zip(evaluations, measured, strict=True)]
+        for row in _rows(self.plan, self.done, self.pending, evaluations):
+            self.log.write(row)
+            self.display.evaluated(row)
+            if self.judge is not None and (warning := self.judge.warning(row)):
+                self.display.warn(warning)
+        self.log.flush()
+        self.pending = []
+
+    def save(self, keep: int) -> None:
+        """Write a checkpoint, and remove all but the newest `keep`."""
         arrays = {
             f"seed{seed}{name}": leaf
-            for seed, state in zip(plan.seeds, learners.states, strict=True)
+            for seed, state in zip(self.plan.seeds, self.learners.states, strict=True)
             for name, leaf in checkpoints.flatten(state).items()
         }
-        marks = log.marks()
-        record = Record(updates=done, pending=pending, sizes=marks.sizes, digests=marks.digests)
-        checkpoints.save(directory / "checkpoints" / f"{done:010d}.npz", arrays | checkpoints.recorded(record))
-        checkpoints.prune(directory / "checkpoints", keep)
+        marks = self.log.marks()
+        record = Record(updates=self.done, pending=self.pending, sizes=marks.sizes, digests=marks.digests)
+        folder = self.directory / "checkpoints"
+        checkpoints.save(folder / f"{self.done:010d}.npz", arrays | checkpoints.recorded(record))
+        checkpoints.prune(folder, keep)
 
-    with stopping(AFTER_BLOCK, AT_ONCE.format(directory)) as stop, closing(log), display:
-        if not saved:
-            inits = zip(plan.seeds, keys, strict=True)
-            states = [algorithm.init(init_key, rows, _reporting(display, seed, stop)) for seed, (init_key, _) in inits]
-        usual = min(plan.evaluate_every, EPOCH)
-        learners = make_learners(algorithm, usual, states, rows, [train_key for _, train_key in keys])
-        display.begin(plan.updates, done)
-        while size := plan.block_after(done):
-            metrics = learners.advance(done, size, plan.block_after(done + size))
-            _refuse_divergence(metrics, limit, learners.states, plan.seeds, done, directory, prepared, data)
-            done += size
-            pending.append((size, {name: values.tolist() for name, values in metrics.items()}))
-            display.advance(done, pending[-1][1])
-            if plan.evaluates_after(done):
-                evaluations = _evaluate(plan, act, learners.states, done, in_units, rows.observation.shape[1])
-                if judge is not None:
-                    measured = [judge.measure(_policy(act, state)) for state in learners.states]
-                    evaluations = [each | more for each, more in zip(evaluations, measured, strict=True)]
-                for row in _rows(plan, done, pending, evaluations):
-                    log.write(row)
-                    display.evaluated(row)
-                    if judge is not None and (warning := judge.warning(row)):
-                        display.warn(warning)
-                log.flush()
-                pending = []
-                if done == plan.updates or time.monotonic() - last_save > save_every:
-                    save()
-                    last_save = time.monotonic()
-            if stop.requested and done < plan.updates:
-                save()
-                raise Interrupted(f"stopped at update {done:,}; everything is in {directory}")
-    return read_rows(directory)
+    def _diverged(self, seed: int, what: str, metrics: SeedMetrics) -> Diverged:
+        """What to raise, with the last good checkpoint and the likeliest cause."""
+        kept = checkpoints.numbered(self.directory / "checkpoints")
+        last = f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. "
+        q = float(metrics["q_data"][self.plan.seeds.index(seed)]) if "q_data" in metrics else None
+        return Diverged(seed, what, self.done, f"{last}{why_diverged(self.prepared, self.data, q)}")
 
 
 def restore_policies(directory: Path, prepared: Prepared) -> tuple[list[Any], list[Act], int]:
@@ -334,39 +380,3 @@ def _rows(plan: Plan, done: int, pending: list[BlockMetrics], evaluations: list[
     for i, seed in enumerate(plan.seeds):
         means = {name: float(np.average([block[name][i] for block in blocks], weights=sizes)) for name in blocks[0]}
         yield {"updates": done, "seed": seed} | evaluations[i] | means
-
-
-def _limit(algorithm: Any, rows: Batch) -> float:
-    """What no metric may reach: losses are squares of values, and values grow with the rewards."""
-    scale = float(np.abs(rows.reward).max()) / max(1 - getattr(algorithm, "discount", 0.0), 1e-6)
-    return EXPLODED * max(scale, LEAST_SCALE) ** 2
-
-
-def _refuse_divergence(
-    metrics: SeedMetrics,
-    limit: float,
-    states: list[Any],
-    seeds: tuple[int, ...],
-    done: int,
-    directory: Path,
-    prepared: Prepared,
-    data: Transitions | None,
-) -> None:
-    """Stop at the first bad metric, or at weights that went bad in the block's last update, which no metric has seen yet."""
-    bad_metrics = (
-        (seed, f"metric '{name}' became {value:.3g}")
-        for name, values in metrics.items()
-        for seed, value in zip(seeds, values.tolist(), strict=True)
-        if not math.isfinite(value) or abs(value) > limit
-    )
-    bad_weights = (
-        (seed, f"'{jax.tree_util.keystr(path)}' is no longer finite")
-        for seed, state in zip(seeds, states, strict=True)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
-        if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all()
-    )
-    for seed, what in chain(bad_metrics, bad_weights):
-        kept = checkpoints.numbered(directory / "checkpoints")
-        last = f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. "
-        q = float(metrics["q_data"][seeds.index(seed)]) if "q_data" in metrics else None
-        raise Diverged(seed, what, done, f"{last}{why_diverged(prepared, data, q)}")
