@@ -10,7 +10,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from gridcount.data.cache import make_cache_folder
 from gridcount.data.log import Arrays, BadValue, OpenTable, Problems, refuse_no_matrix, refuse_text
 from gridcount.data.transitions import chunks
 
+BLOCK = 1 << 18  # bytes read together
 LONGEST_HEADER = 12_000  # bytes; NumPy itself refuses longer ones
 MOST_DEFLATED = 1100  # times that deflate can shrink anything
 WRITTEN_BY_NUMPY = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # Python unpacks other compressions all at once
@@ -40,17 +41,17 @@ def open_npz(path: Path) -> Iterator[OpenTable]:
         names = [name.removesuffix(".npy") for name in archive.namelist()]
 
         def read(names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> tuple[int, Iterator[Arrays]]:
-            members: dict[str, _Member] = {}
+            members: dict[str, Member] = {}
             for name in names:
                 with _named_errors(path, name):
-                    members[name] = _Member(archive, name)
+                    members[name] = Member(archive, name)
                 _validate(path, name, members[name], members[names[0]].shape, name in text_is_fine, problems)
             return members[names[0]].shape[0], _pieces(path, members, text_is_fine, problems)
 
         yield OpenTable(names, read)
 
 
-def _pieces(path: Path, members: dict[str, "_Member"], text_is_fine: tuple[str, ...], problems: Problems) -> Iterator[Arrays]:
+def _pieces(path: Path, members: dict[str, "Member"], text_is_fine: tuple[str, ...], problems: Problems) -> Iterator[Arrays]:
     row_bytes = sum(member.row_bytes for member in members.values())
     for rows in chunks(next(iter(members.values())).shape[0], row_bytes):
         arrays = {}
@@ -62,7 +63,7 @@ def _pieces(path: Path, members: dict[str, "_Member"], text_is_fine: tuple[str, 
         yield arrays
 
 
-def _validate(path: Path, name: str, member: "_Member", first: tuple[int, ...], text_is_fine: bool, problems: Problems) -> None:
+def _validate(path: Path, name: str, member: "Member", first: tuple[int, ...], text_is_fine: bool, problems: Problems) -> None:
     """Refuse an array that cannot be a column; one of a wrong type is noted."""
     shape = member.shape
     if not shape:
@@ -81,37 +82,44 @@ def _validate(path: Path, name: str, member: "_Member", first: tuple[int, ...], 
         problems.setdefault(name, problem)
 
 
-class _Member:
-    """An array of an archive, read some rows at a time."""
+class Member:
+    """An array of an archive, read some rows at a time or whole; its size is what its header, and the archive, say it is."""
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         info = archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.namelist() else name)
         if info.compress_type not in WRITTEN_BY_NUMPY:
             raise ValueError("it is compressed in a way that NumPy does not write; save it with numpy.savez_compressed")
-        self._file = archive.open(info)
-        (self.shape, by_columns, self.dtype), start = _header(self._file)
+        self._file = cast(zipfile.ZipExtFile, archive.open(info))
+        (self.shape, self._fortran, self.dtype), start = _header(self._file)
         if self.dtype.hasobject:
             raise ValueError("Object arrays cannot be loaded when allow_pickle=False")
         self.row_bytes = self.dtype.itemsize * math.prod(self.shape[1:])
-        size = self.dtype.itemsize * math.prod(self.shape)
+        self.size = size = self.dtype.itemsize * math.prod(self.shape)
         if min(self.shape, default=0) < 0 or start + size != info.file_size or size > MOST_DEFLATED * info.compress_size:
             raise ValueError(f"shape {self.shape} takes {size:,} bytes, the archive states {info.file_size - start:,}")
-        self._file.seek(start)
-        self._by_columns = by_columns and len(self.shape) == 2 and size > 0
+        self._file.read(start)  # not sought: the archive's checksum is that of bytes read one after the other
+        self._by_columns = self._fortran and len(self.shape) == 2 and size > 0
         self._unpacked: NDArray[Any] | None = None
 
     def read(self, rows: slice) -> NDArray[Any]:
         """The next rows."""
         if self._by_columns:
-            self._unpacked = self._unpack(math.prod(self.shape) * self.dtype.itemsize) if self._unpacked is None else self._unpacked
+            self._unpacked = self._unpack(self.size) if self._unpacked is None else self._unpacked
             return np.array(self._unpacked[rows], order="C")
         count = rows.stop - rows.start
         return np.frombuffer(self._bytes(count * self.row_bytes), self.dtype).reshape(count, *self.shape[1:])
 
+    def whole(self) -> NDArray[Any]:
+        """All values, in memory; whoever asks has looked at `size`."""
+        values = np.empty(self.size, np.uint8)
+        for start in range(0, self.size, BLOCK):
+            values[start : start + BLOCK] = np.frombuffer(self._bytes(min(BLOCK, self.size - start)), np.uint8)
+        return values.view(self.dtype).reshape(self.shape, order="F" if self._fortran else "C")
+
     def _unpack(self, size: int) -> NDArray[Any]:
         """An array that is stored one column after the other, unpacked once: beyond some megabytes into a nameless file."""
         if size <= transitions.CHUNK_BYTES:
-            return np.frombuffer(self._bytes(size), self.dtype).reshape(self.shape, order="F")
+            return self.whole()
         folder = make_cache_folder("spool")
         if size > (free := shutil.disk_usage(folder).free):
             raise ValueError(f"it unpacks to {size:,} bytes, and {folder} has {free:,} free")
@@ -128,9 +136,9 @@ class _Member:
         return found
 
 
-def _header(file: IO[bytes]) -> tuple[tuple[tuple[int, ...], bool, np.dtype[Any]], int]:
+def _header(file: zipfile.ZipExtFile) -> tuple[tuple[tuple[int, ...], bool, np.dtype[Any]], int]:
     """An array's shape, whether it is stored by columns, and its type; and where its values start."""
-    head = io.BytesIO(file.read(LONGEST_HEADER))  # no more, however long it says it is
+    head = io.BytesIO(file.peek(LONGEST_HEADER)[:LONGEST_HEADER])  # no more, however long it says it is
     version = np.lib.format.read_magic(head)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:

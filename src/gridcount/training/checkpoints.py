@@ -6,27 +6,46 @@ of a few hundred megabytes on one host does not need, at the price of a second o
 """
 
 import json
+import math
 import re
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 import jax
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcount.data.npz import Member
 from gridcount.files import decode_record, open_plain, whole_file
 from gridcount.files.records import AtLeastOne, Count
 from gridcount.training.logs import METRICS, Marks, read_marked
 
 SPARSE_BELOW = 0.25  # store positions and values where fewer than this share is not zero
 SPARSE_FROM = 1 << 20  # and the array has at least this many entries
+MOST_DIMENSIONS = 64  # of an array; NumPy has no more
 
 RECORD = "run"  # the array that holds a run's record, as JSON
 DELETE = "delete it to go on from the one before"
 
 Arrays = dict[str, NDArray[Any]]
 BlockMetrics = tuple[AtLeastOne, dict[str, list[float]]]  # a block's updates, and per metric its mean over them, seed by seed
+
+
+class Described(Protocol):
+    """An array, or what is known of it before it is read."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
+
+
+class Misfit(ValueError):
+    """A checkpoint that is whole, and of another configuration."""
 
 
 class Record(Marks, frozen=True, kw_only=True):
@@ -38,21 +57,19 @@ class Record(Marks, frozen=True, kw_only=True):
 
 def flatten(state: Any) -> Arrays:
     """A state's arrays by their path in it."""
-    return {jax.tree_util.keystr(path): np.asarray(leaf) for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
+    return {name: np.asarray(leaf) for name, leaf in named(state).items()}
+
+
+def named(state: Any) -> dict[str, Any]:
+    """The leaves of a state, or of its template, by their path in it."""
+    return {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree_util.tree_leaves_with_path(state)}
 
 
 def unflatten(template: Any, arrays: Arrays, source: Path) -> Any:
     """The template with its arrays replaced by the file's; refuses a file that was made for another shape of state."""
-    paths, structure = jax.tree_util.tree_flatten_with_path(template)
-    expected = {jax.tree_util.keystr(path): leaf for path, leaf in paths}
-    missing, surplus = sorted(expected.keys() - arrays.keys()), sorted(arrays.keys() - expected.keys())
-    if missing or surplus:
-        raise ValueError(f"{source}: not a checkpoint of this configuration; missing {missing[:3]}, unexpected {surplus[:3]}")
-    for name, leaf in expected.items():
-        if arrays[name].shape != leaf.shape or arrays[name].dtype != leaf.dtype:
-            found, wanted = arrays[name], leaf
-            raise ValueError(f"{source}: {name} is {found.dtype}{found.shape}, but this configuration needs {wanted.dtype}{wanted.shape}")
-    return jax.tree_util.tree_unflatten(structure, [jax.numpy.asarray(arrays[name]) for name in expected])
+    expected = named(template)
+    _validate_fit(source, arrays, expected)
+    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(template), [jax.numpy.asarray(arrays[name]) for name in expected])
 
 
 def recorded(record: Record) -> Arrays:
@@ -66,23 +83,39 @@ def save(path: Path, arrays: Arrays) -> None:
         np.savez(file, **cast(Any, _packed(arrays)))
 
 
-def load(path: Path, only: str | None = None) -> Arrays:
-    """Read a checkpoint, or one array of it; a damaged one is named, never half used."""
-    try:
-        with open_plain(path, "rb") as opened, np.load(opened, allow_pickle=False) as file:
-            return _unpacked({name: file[name] for name in file.files if only in (None, name)})
-    except MemoryError:
-        raise
-    except Exception as error:  # a flipped bit can make a zip file seem encrypted, from the future, or anything else
-        raise damaged(path, str(error)) from error
+def load(path: Path, expected: Mapping[str, Described] | None = None) -> Arrays:
+    """Read a checkpoint; a damaged one is named, never half used.
+
+    Where `expected` says what the arrays of a run are, they are compared with it before memory is taken for one: a file of
+    somebody else may state any size.
+    """
+    with _members(path) as members:
+        stored = _stored(members)
+        if expected is not None:
+            _validate_fit(path, {name: array for name, array in stored.items() if name != RECORD}, expected)
+        return {name: array.read() for name, array in stored.items()}
+
+
+def _validate_fit(source: Path, found: Mapping[str, Described], expected: Mapping[str, Described]) -> None:
+    """Raise where arrays are not those that this configuration has."""
+    missing, surplus = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
+    if missing or surplus:
+        raise Misfit(f"{source}: not a checkpoint of this configuration; missing {missing[:3]}, unexpected {surplus[:3]}")
+    for name, wanted in expected.items():
+        has = found[name]
+        if has.shape != wanted.shape or has.dtype != wanted.dtype:
+            needed = f"but this configuration needs {wanted.dtype}{wanted.shape}"
+            raise Misfit(f"{source}: {name} is {has.dtype}{has.shape}, {needed}")
 
 
 def read_record(path: Path, arrays: Arrays | None = None) -> Record:
     """What a checkpoint knows of its run, from its arrays where they have been read."""
-    found = load(path, RECORD) if arrays is None else arrays
-    if RECORD not in found:  # written last
+    if arrays is None:
+        with _members(path) as members:
+            arrays = {RECORD: _Dense(members[RECORD]).read()} if RECORD in members else {}
+    if RECORD not in arrays:  # written last
         raise damaged(path, "its end is missing")
-    record = decode_record(found[RECORD].tobytes(), Record, f"{path}: the checkpoint is damaged", DELETE)
+    record = decode_record(arrays[RECORD].tobytes(), Record, f"{path}: the checkpoint is damaged", DELETE)
     if record.updates != int(path.stem):
         raise damaged(path, f"it says it was made after {record.updates:,} updates, and its name says {int(path.stem):,}")
     return record
@@ -151,11 +184,49 @@ def _packed(arrays: Arrays) -> Arrays:
     return packed
 
 
-def _unpacked(arrays: Arrays) -> Arrays:
-    whole = {name: array for name, array in arrays.items() if "|" not in name}
-    for name in (key.removesuffix("|shape") for key in arrays if key.endswith("|shape")):
-        values = arrays[f"{name}|is"]
-        full = np.zeros(int(np.prod(arrays[f"{name}|shape"])), values.dtype)
-        full[arrays[f"{name}|at"]] = values
-        whole[name] = full.reshape(arrays[f"{name}|shape"])
-    return whole
+@contextmanager
+def _members(path: Path) -> Iterator[dict[str, Member]]:
+    """The arrays of an archive, of which only headers are read yet; whatever is wrong with them names the file."""
+    try:
+        with open_plain(path, "rb") as opened, zipfile.ZipFile(opened) as archive:
+            if packed := [each.filename for each in archive.infolist() if each.compress_type != zipfile.ZIP_STORED]:
+                raise ValueError(f"'{packed[0]}' is compressed, which no checkpoint is")  # and so unpacks to any size
+            names = [name.removesuffix(".npy") for name in archive.namelist()]
+            yield {name: Member(archive, name) for name in names}
+    except (MemoryError, Misfit):
+        raise
+    except Exception as error:  # a flipped bit can make a zip file seem encrypted, from the future, or anything else
+        raise damaged(path, str(error)) from error
+
+
+class _Dense:
+    """An array that is stored as it is."""
+
+    def __init__(self, values: Member) -> None:
+        self.shape, self.dtype, self._values = values.shape, values.dtype, values
+
+    def read(self) -> NDArray[Any]:
+        return self._values.whole()
+
+
+class _Sparse:
+    """An array that is stored as the positions and values of what is not zero."""
+
+    def __init__(self, shape: Member, positions: Member, values: Member) -> None:
+        if len(shape.shape) != 1 or shape.shape[0] > MOST_DIMENSIONS:
+            raise ValueError(f"the shape of a sparse array has {shape.shape} numbers")
+        self.shape, self.dtype = tuple(map(int, shape.whole())), values.dtype
+        self._positions, self._values = positions, values
+
+    def read(self) -> NDArray[Any]:
+        whole = np.zeros(math.prod(self.shape), self.dtype)
+        whole[self._positions.whole()] = self._values.whole()
+        return whole.reshape(self.shape)
+
+
+def _stored(members: dict[str, Member]) -> dict[str, _Dense | _Sparse]:
+    """Arrays by name, not read yet."""
+    found: dict[str, _Dense | _Sparse] = {name: _Dense(member) for name, member in members.items() if "|" not in name}
+    for name in (key.removesuffix("|shape") for key in members if key.endswith("|shape")):
+        found[name] = _Sparse(*(members[f"{name}|{part}"] for part in ("shape", "at", "is")))
+    return found

@@ -348,7 +348,12 @@ def _reporting(display: Display, seed: int, stop: Stop) -> Report:
 
 
 def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], Record]:
-    arrays = checkpoints.load(path)
+    expected = {
+        f"seed{seed}{name}": leaf
+        for seed, template in zip(plan.seeds, templates, strict=True)
+        for name, leaf in checkpoints.named(template).items()
+    }
+    arrays = checkpoints.load(path, expected)
     record = checkpoints.read_record(path, arrays)
     checkpoints.validate_record(path, record, len(plan.seeds), plan.updates, plan.evaluate_every)
     states = []
