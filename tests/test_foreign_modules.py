@@ -1,6 +1,7 @@
 """A file from somebody else may name an environment, but only the command line can have a module imported for it."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -123,7 +124,7 @@ def test_a_worker_trusts_what_it_is_told_and_not_its_cell(mark: Path, tmp_path: 
     planned = {"seeds": [0], "updates": 20, "evaluate_every": 20, "episodes": 2, "data": "valve", "environment": FOREIGN}
     cell = tmp_path / "cell.json"
     cell.write_text(json.dumps(fields | planned))
-    assert worker(str(cell), str(tmp_path / "run"), str(tmp_path / "results.parquet"), "any 1") == 2
+    assert worker(str(cell), str(tmp_path / "run"), str(tmp_path / "results.parquet"), "any 1", str(os.getppid())) == 2
     assert f"add --env {FOREIGN}" in capsys.readouterr().err
     assert not mark.exists()
 

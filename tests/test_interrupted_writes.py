@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 from log_files import EXCERPTS
+from processes import HANG, commands_with, wait_for
 
+from gridcount.benchmark.suites import read_suite
 from gridcount.cli import main
 from gridcount.files import on_full_disk, whole_file, whole_folder, write_whole
 from gridcount.files.locks import lock
@@ -275,3 +277,15 @@ def test_a_second_ctrl_c_while_a_suite_waits_for_its_cells_ends_it(maze_file: Pa
     (tmp_path / "mine.toml").write_text(SUITE.format(maze_file))
     words = ["benchmark", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "out"), "--workers", "1"]
     interrupt_twice(start("-m", "gridcount", *words), "everything goes to")
+    wait_for(lambda: not commands_with(str(tmp_path)))  # its cells do not outlive it
+
+
+def test_a_cell_whose_suite_is_gone_before_it_starts_ends(maze_file: Path, tmp_path: Path, start: Start) -> None:
+    asked = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True)
+    suite = tmp_path / "mine.toml"
+    suite.write_text(SUITE.format(maze_file).replace("100000", "1000000000"))
+    (cell,) = read_suite(str(suite)).cells()
+    (tmp_path / "cell.json").write_text(cell.to_json())
+    files = map(str, (tmp_path / "cell.json", tmp_path / "run", tmp_path / "results.parquet"))
+    process = start("-m", "gridcount.benchmark.worker", *files, "any 1", asked.stdout.strip())
+    assert process.wait(HANG) in (130, -signal.SIGTERM)

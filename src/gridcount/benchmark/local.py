@@ -122,7 +122,8 @@ def _start(cell: Cell, out: Path, cores: tuple[int, ...], trusted: Sequence[str]
     directory.mkdir(parents=True, exist_ok=True)
     write_whole(directory / "cell.json", cell.to_json(), durable=False)
     (directory / STATUS).unlink(missing_ok=True)  # of an earlier start, whose last words are not this one's
-    words = [str(directory / "cell.json"), str(directory), str(cell.results(out / "results")), ",".join(map(str, cores))]
+    files = (directory / "cell.json", directory, cell.results(out / "results"))
+    words = [*map(str, files), ",".join(map(str, cores)), str(os.getpid())]
     with open_plain(directory / "log.txt", "ab") as log:
         process = subprocess.Popen(
             module_command("gridcount.benchmark.worker", *words, *trusted),

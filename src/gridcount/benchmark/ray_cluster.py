@@ -164,7 +164,8 @@ def _run(
             kind = cell.origin().split()[0]
             return [], f"for {cell.dataset} this node would take other data ({kind}) than the driver: put the same on every node, or none"
         (folder / "cell.json").write_text(cell.to_json())
-        words = [str(folder / "cell.json"), str(folder / "run"), str(folder / "results.parquet"), f"any {cores}"]
+        files = (folder / "cell.json", folder / "run", folder / "results.parquet")
+        words = [*map(str, files), f"any {cores}", str(os.getpid())]
         with (folder / "log.txt").open("wb") as log:
             command = module_command("gridcount.benchmark.worker", *words, *trusted)
             process = subprocess.Popen(command, stdout=log, stderr=log, env=module_environment(hidden))

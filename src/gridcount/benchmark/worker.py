@@ -14,14 +14,15 @@ from typing import IO
 CLAIMS: list[IO[bytes]] = []  # locks on cores
 
 
-def main(cell_file: str, directory: str, results: str, cores: str, *trusted: str) -> int:
+def main(cell_file: str, directory: str, results: str, cores: str, parent: str, *trusted: str) -> int:
     """Run a cell; 0 when it is finished and stored, 130 when it was stopped and can go on.
 
+    `parent` is the process that started this one. This process ends with it, and cannot ask who it was: it may be gone already.
     `trusted` are environments whose modules a person typed where the suite was started.
     """
     if hasattr(os, "sched_setaffinity"):  # before anything counts cores
         os.sched_setaffinity(0, _claim(int(cores.removeprefix("any "))) if cores.startswith("any") else set(map(int, cores.split(","))))
-    threading.Thread(target=_stop_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=_stop_with_parent, args=(int(parent),), daemon=True).start()
     from gridcount.benchmark.cells import Cell, run_cell
     from gridcount.benchmark.store import write_rows
     from gridcount.data.plain_text import printable
