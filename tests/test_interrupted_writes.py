@@ -171,7 +171,7 @@ def test_an_import_that_finds_no_room_leaves_nothing_and_names_the_folder(tmp_pa
     done = subprocess.run(words, env=home, capture_output=True, text=True)
     assert done.returncode == 2, done.stderr
     assert "Traceback" not in done.stderr
-    assert f"{tmp_path / 'home' / 'imported' / 'mine'}: could not be written" in done.stderr
+    assert f"{tmp_path / 'home' / 'spool'}: could not be written" in done.stderr
     assert "Nothing was imported" in done.stderr
     assert "GRIDCOUNT_HOME" in done.stderr
     assert list((tmp_path / "home").rglob("*.partial")) == []

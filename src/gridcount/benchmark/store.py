@@ -11,6 +11,7 @@ import msgspec
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import with_new_names
 from gridcount.data.arrow_files import open_arrow
+from gridcount.data.memory import memory_limit
 from gridcount.files import convert_record, decode_record, whole_file
 from gridcount.files.records import Count, Real, Whole
 from gridcount.training.logs import Row
@@ -28,6 +29,7 @@ FREE = {  # may differ between two records of the same run, or be missing from t
 }
 SUFFIX = ".parquet"
 BATCH = 10_000  # rows read together
+VALUE_BYTES = 100  # that a value of a row takes in memory, about
 
 
 class ResultRow(msgspec.Struct, rename={"returned": "return"}):
@@ -141,6 +143,10 @@ def _read(path: Path) -> list[Row]:
     with open_arrow(path) as file:
         if twice := [name for name in file.names if file.names.count(name) > 1]:
             raise ValueError(f"{path}: not a file of results; two columns are called '{twice[0]}'")
+        size = file.rows * len(file.names) * VALUE_BYTES
+        if size > (limit := memory_limit()):
+            needed = f"its {file.rows:,} rows of {len(file.names):,} columns take about {size / 2**30:.1f} GiB of memory"
+            raise ValueError(f"{path}: {needed}, and there are {limit / 2**30:.1f} GiB; leave it out")
         rows: list[Row] = [row for table in file.batches(BATCH) for row in table.to_pylist()]
     if not rows:
         raise ValueError(f"{path}: no rows in it; delete it, or leave it out")

@@ -11,6 +11,8 @@ import h5py
 from gridcount.data.memory import memory_limit
 
 MOST_COMPRESSED = 2000  # times; what HDF5 files are compressed with cannot reach it
+SLACK = 1 << 16  # bytes that a compression may add to values that cannot be compressed
+PLAIN = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)  # filters that leave values their size, or nearly
 MOST_LINKS = 16  # soft links one after the other
 
 
@@ -81,5 +83,25 @@ def validate_size(source: str, key: str, dataset: h5py.Dataset) -> None:
     most = MOST_COMPRESSED * Path(dataset.file.filename).stat().st_size
     if dataset.nbytes > most or piece > most:
         raise ValueError(f"{source}: '{key}' claims shape {dataset.shape}, more than the file can hold; it is damaged, get it again")
+    if len(_compressions(dataset)) > 1:
+        raise ValueError(f"{source}: '{key}' is compressed more than once, so it unpacks to any size; write it with one compression")
+    if (largest := _largest_stored(dataset)) > 2 * piece + SLACK:
+        told = f"stored in a piece of {largest:,} bytes, whose values take {piece:,}"
+        raise ValueError(f"{source}: '{key}' is {told}; it is damaged, get it again")
     if piece > memory_limit() / 2:
         raise ValueError(f"{source}: '{key}' is stored in pieces of {piece / 2**30:.1f} GiB, too large for this machine's memory")
+
+
+def _compressions(dataset: h5py.Dataset) -> list[int]:
+    """The filters that values pass which may change their size."""
+    made = dataset.id.get_create_plist()
+    filters = [made.get_filter(i)[0] for i in range(made.get_nfilters())]
+    return [each for each in filters if each not in PLAIN]
+
+
+def _largest_stored(dataset: h5py.Dataset) -> int:
+    """Bytes that the largest stored piece of a dataset takes in the file."""
+    sizes = [0]
+    if dataset.chunks and dataset.size:
+        dataset.id.chunk_iter(lambda info: sizes.append(info.size))
+    return max(sizes)

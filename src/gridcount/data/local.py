@@ -13,7 +13,7 @@ from gridcount.data.cache import cache_directory
 from gridcount.data.catalogue import NAMES
 from gridcount.data.cut import Cut
 from gridcount.data.transitions import Transitions
-from gridcount.files import read_record, whole_folder
+from gridcount.files import read_record, validate_no_links, whole_folder
 from gridcount.files.records import Count
 
 FORMAT = 1  # of the folder; another is refused with the advice to import again
@@ -107,6 +107,7 @@ def _write(folder: Path, data: Cut, facts: dict[str, Any]) -> None:
 
 def read_meta(folder: Path) -> Meta:
     """What is recorded of a dataset."""
+    validate_no_links(folder)
     path, way_out = folder / "meta.json", "import the dataset again"
     try:
         meta = read_record(path, Meta, way_out)

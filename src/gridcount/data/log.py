@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gridcount.data.memory import memory_limit
 from gridcount.data.transitions import Bool, Float, Float32, Transitions, name_dimensions
+from gridcount.files import on_full_disk
 
 NUMBERS = ("observation", "action", "reward", "next_observation")  # columns that may be left on disk
 FLAGS = ("terminated", "truncated")  # a byte per row each: always in memory
@@ -136,7 +137,13 @@ def spooled(source: str, pieces: Iterable[Log], folder: Path) -> Iterator[Log]:
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as files:
         free = shutil.disk_usage(folder).free
-        yield _gather(source, pieces, lambda: _OnDisk(files.enter_context(tempfile.TemporaryFile(dir=folder))), free, f"disk ({folder})")
+
+        def sink() -> _OnDisk:
+            return _OnDisk(files.enter_context(tempfile.TemporaryFile(dir=folder)))
+
+        with on_full_disk(folder):
+            log = _gather(source, pieces, sink, free, f"disk ({folder})")
+        yield log
 
 
 def _gather(source: str, pieces: Iterable[Log], sink: Callable[[], "_InMemory | _OnDisk"], limit: float, where: str) -> Log:

@@ -16,6 +16,7 @@ from gridcount.data.d4rl import checked, row_bytes
 from gridcount.data.hdf5 import find_in_file, open_hdf5
 from gridcount.data.log import Collected, Log, Problems, actions, flags, matrix, rewards
 from gridcount.data.transitions import chunk_rows, chunks
+from gridcount.files import validate_no_link, validate_no_links
 
 PREFIX = "minari:"
 LOOKS = {"render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config"}  # options that do not change a task
@@ -67,6 +68,9 @@ def minari_folder(dataset: str | Path) -> Path:
     folder = _data_folder(Path(dataset))
     if not is_minari(folder):
         raise FileNotFoundError(f"{folder}: not a Minari dataset; expected main_data.hdf5, or metadata.json and Arrow files, in it")
+    if folder != Path(dataset):
+        validate_no_link(folder)
+    validate_no_links(folder)
     return folder
 
 

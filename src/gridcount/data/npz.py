@@ -19,6 +19,7 @@ from gridcount.data import transitions
 from gridcount.data.cache import make_cache_folder
 from gridcount.data.log import Arrays, BadValue, OpenTable, Problems, refuse_no_matrix, refuse_text
 from gridcount.data.transitions import chunks
+from gridcount.files import DiskFull, on_full_disk
 
 BLOCK = 1 << 18  # bytes read together
 LONGEST_HEADER = 12_000  # bytes; NumPy itself refuses longer ones
@@ -123,7 +124,7 @@ class Member:
         folder = make_cache_folder("spool")
         if size > (free := shutil.disk_usage(folder).free):
             raise ValueError(f"it unpacks to {size:,} bytes, and {folder} has {free:,} free")
-        with tempfile.TemporaryFile(dir=folder) as spool:  # the mapping outlives the handle
+        with on_full_disk(folder), tempfile.TemporaryFile(dir=folder) as spool:  # the mapping outlives the handle
             for part in chunks(size, 1):
                 spool.write(self._bytes(part.stop - part.start))
             spool.flush()
@@ -153,6 +154,8 @@ def _header(file: zipfile.ZipExtFile) -> tuple[tuple[tuple[int, ...], bool, np.d
 def _named_errors(path: Path, name: str) -> Iterator[None]:
     try:
         yield
+    except DiskFull:
+        raise
     except ValueError as error:
         raise ValueError(
             f"{path}: '{name}' holds Python objects or is damaged ({error}); save plain numbers, for pickled data is never read"

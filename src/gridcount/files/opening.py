@@ -25,7 +25,7 @@ def open_plain(path: Path, mode: Literal["rb", "ab", "r+b", "xb"], follow: bool 
 
 
 def validate_no_links(folder: Path) -> None:
-    """Raise where something in a folder is a symbolic link: what is written there would end up elsewhere."""
+    """Raise where something in a folder is a symbolic link: another file would be read or written. The folder may be one."""
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):
             validate_no_link(Path(place) / name)
@@ -39,5 +39,5 @@ def validate_no_link(path: Path) -> None:
 
 def link_error(path: Path) -> ValueError:
     """What to say of a link in a file's place."""
-    advice = "Nothing is written through links: put the file or folder itself in its place, or delete the link"
+    advice = "Links are not followed: put the file or folder itself in its place, or delete the link"
     return ValueError(f"{path}: is a symbolic link to {os.readlink(path)}. {advice}")
