@@ -7,6 +7,7 @@ import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import h5py
@@ -183,6 +184,19 @@ def test_arrays_stored_by_columns_are_unpacked_once(tmp_path: Path, monkeypatch:
     assert sum(read) < 6 * wide.nbytes
 
 
+def test_arrays_stored_by_columns_that_together_fill_the_disk_are_refused_before_the_first_is_unpacked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide = np.asfortranarray(np.zeros((400, 1000), np.float32))  # 1.6 MB, and there are two of them
+    path = write_npz(tmp_path / "log.npz", smooth(400) | {"observations": wide, "next_observations": wide}, zipfile.ZIP_DEFLATED)
+    monkeypatch.setattr("gridcount.data.transitions.CHUNK_BYTES", 4096)
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=2_000_000))
+    read = count_unpacked(monkeypatch)
+    with pytest.raises(ValueError, match=r"unpacks to 3,200,000 bytes, and .* has 2,000,000 free"):
+        read_log(path)
+    assert sum(read) < wide.nbytes / 4
+
+
 def count_unpacked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Bytes that each call unpacks from an archive."""
     counted: list[int] = []
@@ -216,13 +230,9 @@ def test_a_log_that_unpacks_to_more_than_the_memory_is_refused_or_left_on_disk(
         assert len(pieces) <= 3
     with open_log(path) as log:
         assert len(log) == rows
-    monkeypatch.setattr("shutil.disk_usage", lambda folder: Usage())
+    monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=1000))
     with pytest.raises(ValueError, match="of disk"):
         loading.import_log(path, "theirs")
-
-
-class Usage:
-    free = 1000
 
 
 def count_pieces(monkeypatch: pytest.MonkeyPatch) -> list[int]:

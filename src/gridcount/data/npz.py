@@ -47,6 +47,7 @@ def open_npz(path: Path) -> Iterator[OpenTable]:
                 with _named_errors(path, name):
                     members[name] = Member(archive, name)
                 _validate(path, name, members[name], members[names[0]].shape, name in text_is_fine, problems)
+            _validate_room(path, sum(member.spooled for member in members.values()))
             return members[names[0]].shape[0], _pieces(path, members, text_is_fine, problems)
 
         yield OpenTable(names, read)
@@ -83,6 +84,15 @@ def _validate(path: Path, name: str, member: "Member", first: tuple[int, ...], t
         problems.setdefault(name, problem)
 
 
+def _validate_room(path: Path, size: int) -> None:
+    """Refuse arrays that would fill the disk, before the first of them is unpacked."""
+    if size and size > (free := shutil.disk_usage(folder := make_cache_folder("spool")).free):
+        raise ValueError(
+            f"{path}: unpacks to {size:,} bytes, and {folder} has {free:,} free; free some room, or name another folder"
+            " in the variable GRIDCOUNT_HOME; if that is not the size it should have, do not trust the file"
+        )
+
+
 class Member:
     """An array of an archive, read some rows at a time or whole; its size is what its header, and the archive, say it is."""
 
@@ -102,10 +112,15 @@ class Member:
         self._by_columns = self._fortran and len(self.shape) == 2 and size > 0
         self._unpacked: NDArray[Any] | None = None
 
+    @property
+    def spooled(self) -> int:
+        """Bytes that reading it by rows takes on the disk."""
+        return self.size if self._by_columns and self.size > transitions.CHUNK_BYTES else 0
+
     def read(self, rows: slice) -> NDArray[Any]:
         """The next rows."""
         if self._by_columns:
-            self._unpacked = self._unpack(self.size) if self._unpacked is None else self._unpacked
+            self._unpacked = self._unpack() if self._unpacked is None else self._unpacked
             return np.array(self._unpacked[rows], order="C")
         count = rows.stop - rows.start
         return np.frombuffer(self._bytes(count * self.row_bytes), self.dtype).reshape(count, *self.shape[1:])
@@ -117,15 +132,13 @@ class Member:
             values[start : start + BLOCK] = np.frombuffer(self._bytes(min(BLOCK, self.size - start)), np.uint8)
         return values.view(self.dtype).reshape(self.shape, order="F" if self._fortran else "C")
 
-    def _unpack(self, size: int) -> NDArray[Any]:
+    def _unpack(self) -> NDArray[Any]:
         """An array that is stored one column after the other, unpacked once: beyond some megabytes into a nameless file."""
-        if size <= transitions.CHUNK_BYTES:
+        if not self.spooled:
             return self.whole()
         folder = make_cache_folder("spool")
-        if size > (free := shutil.disk_usage(folder).free):
-            raise ValueError(f"it unpacks to {size:,} bytes, and {folder} has {free:,} free")
         with on_full_disk(folder), tempfile.TemporaryFile(dir=folder) as spool:  # the mapping outlives the handle
-            for part in chunks(size, 1):
+            for part in chunks(self.size, 1):
                 spool.write(self._bytes(part.stop - part.start))
             spool.flush()
             return np.memmap(spool, self.dtype, "r", shape=self.shape, order="F")
