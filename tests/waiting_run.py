@@ -3,6 +3,7 @@
 Called with the moment and the words of `gridcount`; it prints the moment when it has come.
 """
 
+import signal
 import sys
 from threading import Event
 from typing import Any, NoReturn
@@ -12,6 +13,7 @@ from gridcount.training import run
 from gridcount.training.loop import SideBySide
 
 MOMENT = sys.argv.pop(1)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored, as a shell does with `&`
 
 
 def wait(*words: Any) -> NoReturn:
