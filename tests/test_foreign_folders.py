@@ -1,6 +1,7 @@
 """Folders and tables from somebody else: no link leads out of them, and a full disk or memory is told as that."""
 
 import errno
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -140,3 +141,23 @@ def test_hdf5_as_usual_compressed_is_read(tmp_path: Path) -> None:
             for key, column in smooth(400).items():
                 file.create_dataset(key, data=column, **options)
         assert len(load(tmp_path / f"{number}.hdf5"))
+
+
+@pytest.mark.parametrize("link", ["report", "report/tables", "report/figures"])
+@pytest.mark.parametrize("out", [False, True])
+def test_a_report_is_not_written_through_a_link_in_somebodys_results(
+    link: str, out: bool, results_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    results, elsewhere = tmp_path / "results", tmp_path / "elsewhere"
+    for folder in (results, elsewhere):
+        folder.mkdir()
+    shutil.copy(results_file, results)
+    (results / link).parent.mkdir(exist_ok=True)
+    (results / link).symlink_to(elsewhere)
+    words = ["--out", str(results / "report")] if out else []
+    if out and link == "report":  # a folder that the user names may be a link
+        assert main(["report", str(results), "--no-figures", *words]) == 0
+        return
+    assert main(["report", str(results), "--no-figures", *words]) == 2
+    assert f"{results / link}: is a symbolic link to {elsewhere}" in capsys.readouterr().err
+    assert not list(elsewhere.iterdir())

@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import re
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -386,23 +385,3 @@ def test_what_is_not_results_is_named(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "no such file" in capsys.readouterr().err
     assert main(["report"]) == 2
     assert "name the results" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("link", ["report", "report/tables", "report/figures"])
-@pytest.mark.parametrize("out", [False, True])
-def test_a_report_is_not_written_through_a_link_in_somebodys_results(
-    link: str, out: bool, results_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    results, elsewhere = tmp_path / "results", tmp_path / "elsewhere"
-    for folder in (results, elsewhere):
-        folder.mkdir()
-    shutil.copy(results_file, results)
-    (results / link).parent.mkdir(exist_ok=True)
-    (results / link).symlink_to(elsewhere)
-    words = ["--out", str(results / "report")] if out else []
-    if out and link == "report":  # a folder that the user names may be a link
-        assert main(["report", str(results), "--no-figures", *words]) == 0
-        return
-    assert main(["report", str(results), "--no-figures", *words]) == 2
-    assert f"{results / link}: is a symbolic link to {elsewhere}" in capsys.readouterr().err
-    assert not list(elsewhere.iterdir())

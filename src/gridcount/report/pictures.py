@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.algorithms.contract import Prepared
+from gridcount.counts.support import Support
 from gridcount.data.catalogue import MAZE_NAMES
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import evaluate
@@ -55,6 +56,8 @@ def draw_curves(runs: list[Path], path: Path) -> Path:
             axes.plot(updates, scores.mean(axis=1), color=colour, label=label, marker="o" if len(updates) == 1 else None)
         if metric == "score":
             axes.axhline(100, color="#888", linewidth=0.8, linestyle=":")
+        if metric in Support._fields:
+            axes.set_ylim(-0.02, 1.02)  # shares of all actions, and of the actions' range
         axes.set(xlabel="updates", ylabel=in_words(metric))
         axes.spines[["top", "right"]].set_visible(False)
     data, episodes = {dataset_in_words(plan) for plan in plans}, {plan.episodes for plan in plans}
