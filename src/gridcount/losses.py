@@ -121,3 +121,8 @@ def scale_free(q: Array) -> Array:
 def squared_distance(action: Array, other: Array) -> Array:
     """Squared Euclidean distance between two actions, per row."""
     return ((action - other) ** 2).sum(axis=-1)
+
+
+def deviations_apart(action: Array, other: Array, deviation: Array) -> Array:
+    """Squared distance between two actions per row, each dimension in units of its own deviation."""
+    return squared_distance(action / deviation, other / deviation)

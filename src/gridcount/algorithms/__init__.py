@@ -7,6 +7,7 @@ from gridcount.algorithms.bc import BC
 from gridcount.algorithms.contract import Algorithm
 from gridcount.algorithms.cql import CQL
 from gridcount.algorithms.edac import EDAC
+from gridcount.algorithms.gpc_anchor import GPCAnchor
 from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.algorithms.gpc_td3 import GPCTD3
 from gridcount.algorithms.iql import IQL
@@ -26,6 +27,7 @@ ALGORITHMS: dict[str, type[Any]] = {
     "bc": BC,
     "cql": CQL,
     "edac": EDAC,
+    "gpc-anchor": GPCAnchor,
     "gpc-sac": GPCSAC,
     "gpc-td3": GPCTD3,
     "iql": IQL,

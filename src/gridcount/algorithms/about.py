@@ -15,6 +15,7 @@ ABOUT = {
     "bc": About("imitation", "Fujimoto and Gu 2021, arXiv:2106.06860; X%BC: Chen et al. 2021", "only where the policy has no support"),
     "cql": About("value penalty", "Kumar et al. 2020, arXiv:2006.04779", "a penalty by cell instead of one weight for all unseen actions"),
     "edac": About("ensemble", "An et al. 2021, arXiv:2110.01548", "a reason to doubt where all critics agree by extrapolating alike"),
+    "gpc-anchor": About("count", "GPC in the log's own units, hosted by TD3; ours", "its pessimism, its cells and its unit of distance"),
     "gpc-sac": About("count", "Shen and Huang 2024 (the paper this library builds on)", "its pessimism: u = pessimism * sqrt(ln T / n)"),
     "gpc-td3": About("count", "GPC hosted by TD3 (Fujimoto et al. 2018); ours", "its pessimism, with a deterministic policy"),
     "iql": About("in-sample values", "Kostrikov et al. 2021, arXiv:2110.06169", "more than one visit before an action counts as best"),

@@ -59,6 +59,9 @@ RANGES = {  # field -> its range, in every algorithm that has the field
     "ood_weight": WEIGHT,
     "ood_next_weight": WEIGHT,
     "table_megabytes": Range(1),
+    "anchor": WEIGHT,
+    "rows_per_cell": WHOLE,
+    "value_spread": POSITIVE,
     # the others' own
     "advantage_scale": WEIGHT,
     "behaviour_hidden": WHOLE,

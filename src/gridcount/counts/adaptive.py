@@ -1,0 +1,127 @@
+"""Adaptive cells: a grid whose cells follow the log, so that counts mean something in any number of dimensions.
+
+A regular grid over 40 columns has a cell of its own for every row. Here a regression tree cuts the states, one column at a time, where
+the log's actions on the two sides differ most, until a cell holds about `rows_per_cell` rows. Columns that do not matter to the actions
+are never cut, and the unit of a column does not matter either.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcount.data.transitions import chunks
+
+SAMPLE_ROWS = 1 << 18  # rows that the tree is fitted to, at most: bounded memory and time, whatever the size of the log
+SPLIT_ROWS = 1024  # rows of a cell from which its best cut is chosen, at most
+CUTS = 16  # places where each column may be cut, at quantiles
+LEAF = -1  # in `column`: a node that is not cut
+
+
+class AdaptiveCells(NamedTuple):
+    """A tree of cuts over states; its leaves are the cells, numbered from 0."""
+
+    column: NDArray[np.int32]  # [nodes] the column that a node is cut in; LEAF where it is a cell
+    threshold: NDArray[np.float32]  # [nodes] values up to this go below
+    below: NDArray[np.int32]  # [nodes] the node of smaller values; of a cell, its number
+    above: NDArray[np.int32]  # [nodes] the node of larger values
+    n_cells: int
+
+    @classmethod
+    def fit(cls, observation: Any, action: Any, rows_per_cell: int, seed: int = 0) -> "AdaptiveCells":
+        """Cut the states of a log where its actions differ most. Columns may be memory-mapped: only a sample is read."""
+        rng = np.random.default_rng(seed)
+        rows = len(observation)
+        sample = np.sort(rng.choice(rows, SAMPLE_ROWS, replace=False)) if rows > SAMPLE_ROWS else np.arange(rows)
+        x, y = np.asarray(observation[sample], np.float32), np.asarray(action[sample], np.float32)
+        nodes: list[list[float]] = [[LEAF, 0.0, 0, 0]]
+        waiting, n_cells = [(0, np.arange(len(sample)))], 0
+        while waiting:
+            node, members = waiting.pop()
+            cut = _best_cut(x, y, members, rows_per_cell, rng)
+            if cut is None:
+                nodes[node][2] = n_cells
+                n_cells += 1
+                continue
+            column, threshold = cut
+            goes_below = x[members, column] <= threshold
+            nodes[node] = [column, threshold, len(nodes), len(nodes) + 1]
+            waiting += [(len(nodes), members[goes_below]), (len(nodes) + 1, members[~goes_below])]
+            nodes += [[LEAF, 0.0, 0, 0], [LEAF, 0.0, 0, 0]]
+        columns, thresholds, belows, aboves = zip(*nodes, strict=True)
+        return cls(
+            np.array(columns, np.int32), np.array(thresholds, np.float32), np.array(belows, np.int32), np.array(aboves, np.int32), n_cells
+        )
+
+    def rank(self, observation: Any) -> NDArray[np.int32]:
+        """The number of each observation's cell. Every observation has one: cells at the edge reach to infinity."""
+        cell = np.empty(len(observation), np.int32)
+        for rows in chunks(len(observation), 4 * observation.shape[1]):
+            x = np.asarray(observation[rows], np.float32)
+            node, going = np.zeros(len(x), np.int32), np.arange(len(x))
+            while len(going):
+                at = node[going]
+                going, at = going[self.column[at] != LEAF], at[self.column[at] != LEAF]
+                goes_below = x[going, self.column[at]] <= self.threshold[at]
+                node[going] = np.where(goes_below, self.below[at], self.above[at])
+            cell[rows] = self.below[node]
+        return cell
+
+    def in_words(self, names: Sequence[str]) -> str:
+        """Which columns are cut, the most often cut first."""
+        cuts = Counter(int(column) for column in self.column if column != LEAF)
+        return ", ".join(names[column] for column, _ in cuts.most_common()) or "no column"
+
+
+def _best_cut(
+    x: NDArray[np.float32], y: NDArray[np.float32], members: NDArray[np.int64], least: int, rng: np.random.Generator
+) -> tuple[int, np.float32] | None:
+    """The column and value that split a cell's rows into two whose mean actions differ most; None: no cut leaves `least` on both sides."""
+    if len(members) < 2 * least:
+        return None
+    some = members if len(members) <= SPLIT_ROWS else rng.choice(members, SPLIT_ROWS, replace=False)
+    states, actions = x[some], y[some] - y[some].mean(axis=0)
+    count, share = len(some), least / len(members)
+    places = np.linspace(share * count, (1 - share) * count, CUTS + 2)[1:-1].astype(np.int64)
+    ordered = np.sort(states, axis=0)
+    thresholds = (ordered[places - 1] + ordered[np.minimum(places, count - 1)]) / 2  # [cuts, columns]
+    below = (states[:, None, :] <= thresholds).reshape(count, -1)
+    n_below = below.sum(axis=0)
+    sums = below.T.astype(np.float32) @ actions  # [cuts * columns, action_dim]; those above sum to the opposite, the mean being 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        gain = (sums**2).sum(axis=1) * (1 / n_below + 1 / (count - n_below))  # how much less the actions vary within the halves
+    gain = np.where((n_below > 0) & (n_below < count), gain, -np.inf)
+    for best in np.argsort(-gain, kind="stable")[:CUTS]:
+        if not gain[best] > 0:
+            return None
+        column = int(best % x.shape[1])
+        threshold = thresholds.reshape(-1)[best]
+        share_below = np.count_nonzero(x[members, column] <= threshold)
+        if least <= share_below <= len(members) - least:
+            return column, threshold
+    return None
+
+
+class CellMoments(NamedTuple):
+    """What the log did in each cell."""
+
+    rows: NDArray[np.int64]  # [cells] how many rows lie in it
+    mean: NDArray[np.float32]  # [cells, action_dim] of its actions
+    deviation: NDArray[np.float32]  # [cells, action_dim] their standard deviation
+
+    @classmethod
+    def of(cls, cell: NDArray[np.int32], n_cells: int, action: Any) -> "CellMoments":
+        """Rows, mean and deviation of the actions of each cell, read a chunk at a time."""
+        rows = np.bincount(cell, minlength=n_cells)
+        total = np.zeros((n_cells, action.shape[1]))
+        squares = np.zeros_like(total)
+        for part in chunks(len(cell), 4 * action.shape[1]):
+            values = np.asarray(action[part], np.float64)
+            for dimension in range(values.shape[1]):
+                total[:, dimension] += np.bincount(cell[part], values[:, dimension], n_cells)
+                squares[:, dimension] += np.bincount(cell[part], values[:, dimension] ** 2, n_cells)
+        mean = total / np.maximum(rows, 1)[:, None]
+        variance = np.maximum(squares / np.maximum(rows, 1)[:, None] - mean**2, 0)
+        return cls(rows, mean.astype(np.float32), np.sqrt(variance).astype(np.float32))
