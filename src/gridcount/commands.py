@@ -208,6 +208,8 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
     plain = [word for word in words if word not in ("-h", "--help")]
     first: Any = tyro.cli(flags, args=plain, prog="gridcount train", default=flags(Train(""), kind()))
     default = make_algorithm(algo, _preset_name(first.options), preset)
+    if first.options.updates is not None and "schedule_updates" in kind.__dataclass_fields__:
+        default = replace(default, schedule_updates=first.options.updates)  # what falls over a run falls over this one
     flags = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
     parsed: Any = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
     refuse_out_of_range(parsed.algorithm)

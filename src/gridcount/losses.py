@@ -84,10 +84,25 @@ def count_uncertainty(count: Array, epoch: Array, pessimism: float) -> Array:
     return pessimism * jnp.sqrt(jnp.log(epoch + 1.0) / count)
 
 
+def log_uncertainty(count: Array, pessimism: float) -> Array:
+    """u = pessimism / sqrt(n + 1) of an action that the log has n times: GPC's, without the ln T of counts that grow while training."""
+    return pessimism / jnp.sqrt(count + 1)
+
+
 def count_penalty_loss(q: Array, uncertainty: Array, floor: float) -> Array:
     """(Q - max(Q - beta*u, floor))^2 with the target held fixed (GPC-SAC, Eq. 6 to 8), averaged over rows, summed over critics."""
     target = jax.lax.stop_gradient(jnp.maximum(q - uncertainty, floor))
     return ((q - target) ** 2).mean(axis=-1).sum()
+
+
+def counted_gap_loss(q_policy: Array, q_data: Array, uncertainty: Array) -> Array:
+    """2 u (Q(s, a~pi) - Q(s, a)), averaged over rows, summed over critics: GPC's pull, downwards at the policy's action and as much upwards
+    at the log's.
+
+    The downward part has the gradient of GPC-SAC's Eq. 6. Where the two actions cannot be told apart the parts cancel, so values keep
+    their level.
+    """
+    return (2 * uncertainty * (q_policy - q_data)).mean(axis=-1).sum()
 
 
 def conservative_gap(q_sampled: Array, log_density: Array, q_data: Array) -> Array:

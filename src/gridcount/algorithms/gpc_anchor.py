@@ -1,14 +1,13 @@
 """GPC-Anchor: grid-mapping pseudo-counts with a policy anchored to the log, and nothing to tune; ours (docs/gpc-anchor.md).
 
-TD3 with the paper's count penalty in its critics, in which every quantity is measured by the log's own:
-cells are a tree's that follows the log (counts.adaptive), rewards are in units of the spread of its returns (counts.units), and around
-each state the standard deviation of the log's actions, sigma(s), is the unit of distance: of the noise on the policy's actions, and of
-the pull that anchors them to the log's. Where the log tried much, sigma is large and the policy is free; where it always did the same,
-sigma is small and the policy stays.
+TD3 in which everything is measured by the log. State cells follow the log (counts.adaptive). Rewards are in units of the spread of its
+returns (counts.units). In each cell the standard deviation of the log's actions, sigma(s), is the unit of distance between actions, and
+the log's own count of an action, n(s, a), says how far its value can be trusted. Critics are held down where the count is low, and the
+policy is pulled to the log's action: strongly where the log always did the same, weakly where it tried much.
 """
 
-from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,30 +15,26 @@ import numpy as np
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
-from gridcount.algorithms.gpc import EPOCH, number
 from gridcount.algorithms.td3 import PolicyLoss, TD3Fields, TD3State, bellman_target, init_networks, step_critics, step_policy
-from gridcount.counts.adaptive import AdaptiveCells, CellMoments
-from gridcount.counts.auto import auto_bins
-from gridcount.counts.grid import Grid
-from gridcount.counts.tables import Table, empty_table
+from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
 from gridcount.counts.units import RewardUnits
 from gridcount.data.transitions import Batch, Transitions
-from gridcount.losses import bellman_loss, count_penalty_loss, count_uncertainty, deviations_apart, polyak
+from gridcount.losses import bellman_loss, counted_gap_loss, deviations_apart, log_uncertainty, polyak
 from gridcount.networks import Critics, Deterministic, Normaliser
 
 PRIOR_ROWS = 8  # a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
-LEAST_DEVIATION = 0.05  # of an action dimension whose range is 2: below it the log's action is a constant
-NOISE_LIMIT = 2.5  # deviations
+LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action is as good as constant
+STEADY = 0.5  # share of the schedule after which the policy's rate falls
+LEAST_RATE = 0.02  # of the policy's rate, at the end of the schedule
 
 
 class AnchorState(NamedTuple):
-    """TD3's state, the policy that acts, and what the log says: its cells' deviations, the action grid, visits, normalisation."""
+    """TD3's state, the policy that acts, and what the log says."""
 
     learner: TD3State
     acting_policy: Deterministic  # an average over recent updates
     deviation: Array  # [cells, action_dim] sigma: how far the log's actions spread in a cell
-    grid: Grid
-    table: Table
+    counts: ActionCounts  # n: how often the log has an action in a cell
     columns: Array  # the observation's columns that networks see, in their order
     normaliser: Normaliser
 
@@ -52,94 +47,89 @@ class AnchorState(NamedTuple):
 class GPCAnchor(TD3Fields):
     """TD3 with count-based pessimism and a policy anchored to the log, in the log's own units."""
 
-    hidden: tuple[int, ...] = (256, 256, 256)  # hidden layers of policy and critics
+    hidden: tuple[int, ...] = (256, 256)  # hidden layers of policy and critics
     layer_norm: bool = True  # LayerNorm in the critics
     target_step: float = 0.01  # how far the target networks move per update (tau)
     policy_every: int = 1  # critic updates per update of the policy and the targets
-    anchor: float = 0.2  # weight of the distance to the log's action, in the log's deviations, against values in units of their gain
-    smoothing: float = 1.0  # noise on the policy's actions, in the log's deviations
-    smoothing_limit: float = NOISE_LIMIT  # that noise is clipped to plus or minus this, in the log's deviations
-    pessimism: float = 0.05  # scale of the uncertainty, in units of the spread of the log's returns
-    ood_weight: float = 0.5  # weight of the penalty on the policy's own actions, as in GPC-SAC
-    q_floor: float | Literal["auto"] = "auto"  # penalised values stay above this; auto: the worst discounted return of the log
+    anchor: float = 0.2  # weight of the squared distance to the log's action in deviations (lambda), beside values in units of their gain
+    pessimism: float = 0.2  # scale of the uncertainty u, in units of the spread of the log's returns
+    ood_weight: float = 0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
+    ood_noise: float = 1.0  # noise on the policy's actions whose values are held down, in the log's deviations
+    smoothing: float = 0.5  # noise on the target policy's actions, in the log's deviations
+    smoothing_limit: float = 2.5  # both noises are clipped to plus or minus this, in the log's deviations
     value_spread: float = 10.0  # rewards are scaled so that the log's discounted returns spread by this
     rows_per_cell: int = 128  # rows of the log in a state cell, at least
-    bins: int | Literal["auto"] = "auto"  # partitions per action dimension, as in GPC-SAC
+    bins: int = 20  # partitions of each action dimension in which the log's actions are counted
     average_step: float = 0.001  # how far the acting policy moves towards the learning one per update
-    table_megabytes: int = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
+    schedule_updates: int = 200_000  # the policy's rate falls over the second half of so many updates
 
     def prepare(self, data: Transitions) -> Prepared:
-        """Rewards in the log's unit, every row's cell, and automatic values."""
+        """Rewards in the log's unit, and every row's cell."""
         units = RewardUnits.fit(data, self.discount)
         cells = AdaptiveCells.fit(data.observation, data.action, self.rows_per_cell)
         here, there = cells.rank(data.observation), cells.rank(data.next_observation)
+        unit = units.spread / self.value_spread
         notes = {
-            "rewards": f"less {units.level:.4g}, divided by {units.spread / self.value_spread:.4g}: the log's returns spread by {units.spread:.4g}",
-            "state cells": f"{cells.n_cells:,} of {self.rows_per_cell} rows and more, cut in {cells.in_words(data.observation_names)}",
+            "rewards": f"(reward - {units.level:.4g}) / {unit:.4g}; the log's discounted returns have a spread of {units.spread:.4g}",
+            "state cells": f"{cells.n_cells:,} of {self.rows_per_cell} rows or more, by {cells.in_words(data.observation_names)}",
         }
-        settled = self
-        if self.bins == "auto":
-            bins, notes["bins"] = auto_bins(data.action_dim)
-            settled = replace(settled, bins=bins)
-        if self.q_floor == "auto":
-            floor = self.value_spread * units.worst
-            settled = replace(settled, q_floor=floor)
-            notes["q_floor"] = f"{floor:.4g}: the worst discounted return of the log"
-        rows = data.rows()._replace(reward=self.value_spread * units(data.reward), state_cell=here, next_state_cell=there)
-        return Prepared(settled, rows, notes)
+        reward: Any = self.value_spread * units(data.reward)
+        return Prepared(self, data.rows()._replace(reward=reward, state_cell=here, next_state_cell=there), notes)
 
     def init(self, key: Array, rows: Batch, report: Report = silent) -> AnchorState:
         """Random networks, and what the log says."""
-        columns = varying_columns(rows.observation)
+        columns, normaliser = varying_columns(rows.observation)
         learner = init_networks(self, key, len(columns), rows.action.shape[1])
-        grid = Grid.fit(np.asarray(rows.action), int(number(self.bins)), limit=1.0)
         cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
-        normaliser = Normaliser.fit(rows.observation, least=0.0)
         return AnchorState(
             learner,
             jax.tree.map(jnp.copy, learner.policy),
             jnp.asarray(log_deviation(rows.state_cell, cells, rows.action)),
-            grid,
-            empty_table(cells, grid.sizes, self.table_megabytes),
+            ActionCounts.fit(rows.state_cell, cells, rows.action, self.bins),
             jnp.asarray(columns),
-            Normaliser(normaliser.mean[columns], normaliser.deviation[columns]),
+            normaliser,
         )
 
     def update(self, state: AnchorState, batch: Batch, key: Array) -> tuple[AnchorState, Metrics]:
-        """One step of TD3 with the count penalty in its critics and the anchor in its policy."""
+        """One step of TD3 with the counted gap in its critics' loss and the anchor in its policy's."""
         action_key, next_key = jax.random.split(key)
         learner = state.learner
         batch = batch._replace(observation=state.seen(batch.observation), next_observation=state.seen(batch.next_observation))
         deviation, next_deviation = state.deviation[batch.state_cell], state.deviation[batch.next_state_cell]
-        action = self.noisy(learner.policy(batch.observation), deviation, action_key)
-        next_action = self.noisy(learner.target_policy(batch.next_observation), next_deviation, next_key)
-        table, visits = state.table.visit(batch.state_cell, state.grid.offset(action))
-        scale = self.value_spread * self.pessimism
-        uncertainty = count_uncertainty(visits, learner.updates // EPOCH + 1, scale)
+        action = self._noisy(learner.policy(batch.observation), self.ood_noise * deviation, action_key)
+        next_action = self._noisy(learner.target_policy(batch.next_observation), self.smoothing * next_deviation, next_key)
         target = bellman_target(self, learner, batch, next_action)
+        count = state.counts(batch.state_cell, action)
+        uncertainty = log_uncertainty(count, self.pessimism * self.value_spread)
 
         def critic_loss(critics: Critics) -> tuple[Array, Metrics]:
             # One pass through the networks for both terms: larger matrices, fewer of them.
             observation = jnp.concatenate([batch.observation, batch.observation])
             q_data, q_policy = jnp.split(critics(observation, jnp.concatenate([batch.action, action])), 2, axis=1)
             loss_in = bellman_loss(q_data, target)
-            loss_ood = self.ood_weight * count_penalty_loss(q_policy, uncertainty, number(self.q_floor))
-            return loss_in + loss_ood, {"loss_in": loss_in, "loss_ood": loss_ood, "q_data": q_data.mean()}
+            gap = counted_gap_loss(q_policy, q_data, uncertainty)
+            return loss_in + self.ood_weight * gap, {"loss_in": loss_in, "gap": gap, "q_data": q_data.mean()}
 
         learner, metrics = step_critics(self, learner, critic_loss)
-        learner, policy_metrics = step_policy(self, learner, anchored(self.anchor, learner.critics, batch, deviation))
-        metrics |= policy_metrics | {"uncertainty": uncertainty.mean(), "first_visits": (visits == 1).mean()}
+        loss = anchored(self.anchor, learner.critics, batch, deviation)
+        learner, policy_metrics = step_policy(self, learner, loss, rate=self._rate(learner.updates))
+        metrics |= policy_metrics | {"uncertainty": uncertainty.mean(), "unseen": (count < 1).mean()}
         acting = polyak(state.acting_policy, learner.policy, self.average_step)
-        return state._replace(learner=learner, acting_policy=acting, table=table), metrics
-
-    def noisy(self, action: Array, deviation: Array, key: Array) -> Array:
-        """An action with noise as wide as the log's own actions spread there, so that critics are asked about what the log has."""
-        noise = jnp.clip(self.smoothing * jax.random.normal(key, action.shape), -self.smoothing_limit, self.smoothing_limit)
-        return jnp.clip(action + deviation * noise, -1, 1)
+        return state._replace(learner=learner, acting_policy=acting), metrics
 
     def act(self, state: AnchorState, observation: Array) -> Array:
         """The averaged policy."""
         return state.acting_policy(state.seen(observation))
+
+    def _noisy(self, action: Array, deviation: Array, key: Array) -> Array:
+        """An action with clipped Gaussian noise of a deviation, within [-1, 1]."""
+        noise = jnp.clip(jax.random.normal(key, action.shape), -self.smoothing_limit, self.smoothing_limit)
+        return jnp.clip(action + deviation * noise, -1, 1)
+
+    def _rate(self, updates: Array) -> Array:
+        """The share of the policy's rate: 1 in the first half of the schedule, falling linearly in the second."""
+        left = 1 - updates / self.schedule_updates
+        return jnp.clip(left / (1 - STEADY), LEAST_RATE, 1.0)
 
 
 def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) -> PolicyLoss:
@@ -154,12 +144,12 @@ def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) ->
 
     def loss(policy: Deterministic) -> tuple[Array, Metrics]:
         action = policy(batch.observation)
-        # Rows do not mix, so the gradient of their sum is each row's own; Q's own graph is not needed twice.
+        # Rows do not mix, so the gradient of their sum is each row's own.
         q, pull = jax.vjp(value, jax.lax.stop_gradient(action))
         slope = pull(jnp.ones_like(q))[0]
         gain = jnp.sqrt(((slope * deviation) ** 2).sum(axis=-1).mean()) + 1e-8
-        distance = deviations_apart(action, batch.action, deviation).mean()
         climbed = (jax.lax.stop_gradient(slope / gain) * action).sum(axis=-1).mean()  # has the gradient of Q / gain in the policy
+        distance = deviations_apart(action, batch.action, deviation).mean()
         return anchor * distance - climbed, {"q_policy": q.mean(), "gain": gain, "imitation": distance}
 
     return loss
@@ -174,12 +164,16 @@ def log_deviation(cell: Any, n_cells: int, action: Any) -> Any:
     return np.maximum(np.sqrt(variance), LEAST_DEVIATION).astype(np.float32)
 
 
-def varying_columns(observation: Any) -> Any:
-    """The columns that vary, in an order that depends on their values alone: neither a constant column nor a shuffle changes a run."""
-    normaliser = Normaliser.fit(observation, least=0.0)
-    mean, deviation = np.asarray(normaliser.mean), np.asarray(normaliser.deviation)
+def varying_columns(observation: Any) -> tuple[Any, Normaliser]:
+    """The columns that vary, in an order that depends on their values alone, and how they are normalised.
+
+    So neither a constant column, nor another order of columns, nor another unit changes what the networks see.
+    """
+    fitted = Normaliser.fit(observation, least=0.0)
     sample = np.asarray(observation[:: max(1, len(observation) // 100_000)], np.float64)
-    normalised = (sample - mean) / deviation
+    normalised = (sample - np.asarray(fitted.mean)) / np.asarray(fitted.deviation)
     varying = np.flatnonzero((normalised**2).mean(axis=0) > 1e-6)
-    skewness = (normalised[:, varying] ** 3).mean(axis=0)
-    return varying[np.argsort(skewness, kind="stable")] if len(varying) else np.arange(observation.shape[1])
+    if not len(varying):
+        varying = np.arange(observation.shape[1])
+    order = varying[np.argsort((normalised[:, varying] ** 3).mean(axis=0), kind="stable")]
+    return order, Normaliser(fitted.mean[order], fitted.deviation[order])

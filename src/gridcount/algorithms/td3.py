@@ -134,15 +134,18 @@ def ascend(critics: Critics, batch: Batch) -> PolicyLoss:
     return loss
 
 
-def step_policy(config: TD3Fields, state: TD3State, loss: PolicyLoss) -> tuple[TD3State, Metrics]:
+def step_policy(config: TD3Fields, state: TD3State, loss: PolicyLoss, rate: Array | float = 1.0) -> tuple[TD3State, Metrics]:
     """Count the update and, every `policy_every` of them, take a step of the policy on a loss and move all targets.
+
+    `rate` is the share of `policy_rate` that the step is taken with.
 
     An update without such a step reports 0 for the policy's metrics and one with it reports them `policy_every` times, so that their mean
     over a block of updates is the mean over the steps.
     """
 
     def step(state: TD3State) -> tuple[TD3State, Metrics]:
-        policy, optimiser, value, metrics = descend(optax.adam(config.policy_rate), loss, state.policy, state.policy_optimiser)
+        adam = optax.adam(rate * config.policy_rate)
+        policy, optimiser, value, metrics = descend(adam, loss, state.policy, state.policy_optimiser)
         moved = state._replace(
             policy=policy,
             policy_optimiser=optimiser,

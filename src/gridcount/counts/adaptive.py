@@ -9,7 +9,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import equinox as eqx
+import jax.numpy as jnp
 import numpy as np
+from jax import Array
 from numpy.typing import NDArray
 
 from gridcount.data.transitions import chunks
@@ -47,7 +50,7 @@ class AdaptiveCells(NamedTuple):
                 continue
             column, threshold = cut
             goes_below = x[members, column] <= threshold
-            nodes[node] = [column, threshold, len(nodes), len(nodes) + 1]
+            nodes[node] = [column, float(threshold), len(nodes), len(nodes) + 1]
             waiting += [(len(nodes), members[goes_below]), (len(nodes) + 1, members[~goes_below])]
             nodes += [[LEAF, 0.0, 0, 0], [LEAF, 0.0, 0, 0]]
         columns, thresholds, belows, aboves = zip(*nodes, strict=True)
@@ -102,6 +105,34 @@ def _best_cut(
         if least <= share_below <= len(members) - least:
             return column, threshold
     return None
+
+
+class ActionCounts(eqx.Module):
+    """How often the log has an action in a cell, counted in each action dimension by itself: few numbers, whatever the dimensions."""
+
+    counts: Array  # [cells, action_dim, bins]
+
+    @classmethod
+    def fit(cls, cell: Any, n_cells: int, action: Any, bins: int) -> "ActionCounts":
+        """Count the log's actions, read a chunk at a time."""
+        dims = action.shape[1]
+        counts = np.zeros(n_cells * dims * bins, np.int64)
+        for rows in chunks(len(cell), 4 * dims):
+            place = np.asarray(cell[rows], np.int64)[:, None] * dims + np.arange(dims)
+            counts += np.bincount((place * bins + _bin(np.asarray(action[rows]), bins)).reshape(-1), minlength=len(counts))
+        return cls(jnp.asarray(counts.reshape(n_cells, dims, bins), jnp.float32))
+
+    def __call__(self, cell: Array, action: Array) -> Array:
+        """[rows] the smallest of the dimensions' counts: an action is as little known as its least known part."""
+        dims, bins = self.counts.shape[1:]
+        here: Array = self.counts[cell[:, None], jnp.arange(dims), _bin(action, bins)]
+        return here.min(axis=1)
+
+
+def _bin(action: Any, bins: int) -> Any:
+    """Which of equal parts of [-1, 1] each number lies in."""
+    array_of = jnp if isinstance(action, Array) else np
+    return array_of.clip(((action + 1) / 2 * bins).astype(np.int32), 0, bins - 1)
 
 
 class CellMoments(NamedTuple):
