@@ -6,8 +6,8 @@ the log's own count of an action, n(s, a), says how far its value can be trusted
 policy is pulled to the log's action: strongly where the log always did the same, weakly where it tried much.
 """
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,6 +15,7 @@ import numpy as np
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.gpc import number
 from gridcount.algorithms.td3 import PolicyLoss, TD3Fields, TD3State, bellman_target, init_networks, step_critics, step_policy
 from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
 from gridcount.counts.units import RewardUnits
@@ -52,11 +53,12 @@ class GPCAnchor(TD3Fields):
     target_step: float = 0.01  # how far the target networks move per update (tau)
     policy_every: int = 1  # critic updates per update of the policy and the targets
     anchor: float = 0.2  # weight of the squared distance to the log's action in deviations (lambda), beside values in units of their gain
-    pessimism: float = 0.2  # scale of the uncertainty u, in units of the spread of the log's returns
+    pessimism: float = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
     ood_weight: float = 0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
     ood_noise: float = 1.0  # noise on the policy's actions whose values are held down, in the log's deviations
     smoothing: float = 0.5  # noise on the target policy's actions, in the log's deviations
     smoothing_limit: float = 2.5  # both noises are clipped to plus or minus this, in the log's deviations
+    q_floor: float | Literal["auto"] = "auto"  # targets stay above this, in scaled rewards; auto: the worst discounted return of the log
     value_spread: float = 10.0  # rewards are scaled so that the log's discounted returns spread by this
     rows_per_cell: int = 128  # rows of the log in a state cell, at least
     bins: int = 20  # partitions of each action dimension in which the log's actions are counted
@@ -73,8 +75,12 @@ class GPCAnchor(TD3Fields):
             "rewards": f"(reward - {units.level:.4g}) / {unit:.4g}; the log's discounted returns have a spread of {units.spread:.4g}",
             "state cells": f"{cells.n_cells:,} of {self.rows_per_cell} rows or more, by {cells.in_words(data.observation_names)}",
         }
+        settled = self
+        if self.q_floor == "auto":
+            settled = replace(self, q_floor=self.value_spread * units.worst)
+            notes["q_floor"] = f"{settled.q_floor:.4g}: the worst discounted return of the log"
         reward: Any = self.value_spread * units(data.reward)
-        return Prepared(self, data.rows()._replace(reward=reward, state_cell=here, next_state_cell=there), notes)
+        return Prepared(settled, data.rows()._replace(reward=reward, state_cell=here, next_state_cell=there), notes)
 
     def init(self, key: Array, rows: Batch, report: Report = silent) -> AnchorState:
         """Random networks, and what the log says."""
@@ -98,7 +104,7 @@ class GPCAnchor(TD3Fields):
         deviation, next_deviation = state.deviation[batch.state_cell], state.deviation[batch.next_state_cell]
         action = self._noisy(learner.policy(batch.observation), self.ood_noise * deviation, action_key)
         next_action = self._noisy(learner.target_policy(batch.next_observation), self.smoothing * next_deviation, next_key)
-        target = bellman_target(self, learner, batch, next_action)
+        target = jnp.maximum(bellman_target(self, learner, batch, next_action), number(self.q_floor))
         count = state.counts(batch.state_cell, action)
         uncertainty = log_uncertainty(count, self.pessimism * self.value_spread)
 

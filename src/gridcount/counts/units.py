@@ -16,6 +16,7 @@ class RewardUnits(NamedTuple):
 
     level: float  # the mean reward where only differences between rewards can matter, else 0
     spread: float  # standard deviation of the log's discounted returns, without outliers
+    worst: float  # the smallest discounted return of the log, in these units
 
     @classmethod
     def fit(cls, data: Transitions, discount: float) -> "RewardUnits":
@@ -31,7 +32,7 @@ class RewardUnits(NamedTuple):
         returns = returns_to_go(reward - level, terminated, np.asarray(data.episode_end), discount)
         low, high = np.quantile(returns, [TAILS, 1 - TAILS])
         spread = float(np.clip(returns, low, high).std()) or float(returns.std()) or 1.0
-        return cls(level, spread)
+        return cls(level, spread, float(returns.min()) / spread)
 
     def __call__(self, reward: Any) -> NDArray[np.float32]:
         """Rewards in these units."""

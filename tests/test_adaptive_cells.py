@@ -1,0 +1,124 @@
+"""Adaptive cells: they follow the log's actions, whatever the columns' number, order and units."""
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
+from gridcount.counts.units import RewardUnits, returns_to_go
+from gridcount.data.transitions import Transitions
+
+Floats = NDArray[np.float32]
+
+
+def steered(rows: int = 4000, columns: int = 40) -> tuple[Floats, Floats]:
+    """A log of many columns whose action depends on the sign of one of them."""
+    rng = np.random.default_rng(0)
+    observation = rng.normal(size=(rows, columns)).astype(np.float32)
+    action = np.where(observation[:, 7] > 0, 0.8, -0.8) + rng.normal(0, 0.1, rows)
+    return observation, np.clip(action, -1, 1).astype(np.float32)[:, None]
+
+
+def same_partition(one: NDArray[np.int32], other: NDArray[np.int32]) -> bool:
+    """Whether two numberings put the same rows together."""
+    pairs = len(np.unique(np.stack([one, other]), axis=1).T)
+    return pairs == len(np.unique(one)) == len(np.unique(other))
+
+
+def test_a_cell_holds_enough_rows_in_forty_dimensions() -> None:
+    observation, action = steered()
+    cells = AdaptiveCells.fit(observation, action, 100)
+    rows = np.bincount(cells.rank(observation), minlength=cells.n_cells)
+    assert rows.min() >= 100
+    assert 10 <= cells.n_cells <= 40
+
+
+def test_the_column_that_decides_the_action_is_cut_first() -> None:
+    observation, action = steered()
+    cells = AdaptiveCells.fit(observation, action, 1000)
+    assert cells.column[0] == 7
+    assert cells.threshold[0] == pytest.approx(0, abs=0.15)
+    deviation = CellMoments.of(cells.rank(observation), cells.n_cells, action).deviation
+    assert deviation.max() < 0.45 < action.std()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda x: x * np.float32(1024),
+        lambda x: x[:, np.random.default_rng(1).permutation(x.shape[1])],
+        lambda x: np.concatenate([np.full((len(x), 1), 3, np.float32), x], axis=1),
+    ],
+    ids=["other units", "shuffled columns", "a constant column"],
+)
+def test_cells_hold_the_same_rows_whatever_the_columns_look_like(change: object) -> None:
+    observation, action = steered()
+    changed = change(observation)  # type: ignore[operator]
+    one, other = (AdaptiveCells.fit(x, action, 100).rank(x) for x in (observation, changed))
+    assert same_partition(one, other)
+
+
+def test_states_far_outside_the_log_have_a_cell() -> None:
+    observation, action = steered()
+    cells = AdaptiveCells.fit(observation, action, 100)
+    far = cells.rank(np.full((3, 40), 1e30, np.float32))
+    assert ((far >= 0) & (far < cells.n_cells)).all()
+
+
+def test_a_log_that_always_acts_alike_is_one_cell() -> None:
+    observation, _ = steered()
+    assert AdaptiveCells.fit(observation, np.full((4000, 1), 0.5, np.float32), 100).n_cells == 1
+
+
+def test_the_count_of_an_action_is_that_of_its_least_known_part() -> None:
+    action = np.array([[-0.95, 0.0], [-0.95, 0.95], [-0.95, 0.95]], np.float32)
+    counts = ActionCounts.fit(np.zeros(3, np.int32), 1, action, 20)
+    asked = np.array([[-0.95, 0.95], [-0.95, 0.01], [0.95, 0.95], [1.0, 1.0]], np.float32)
+    read = counts(np.zeros(4, np.int32), np.asarray(asked))  # type: ignore[arg-type]
+    assert np.asarray(read).tolist() == [2, 1, 0, 0]
+
+
+def log_of(reward: list[float], terminated: list[bool], episode_end: list[bool]) -> Transitions:
+    rows = len(reward)
+    return Transitions(
+        np.arange(rows, dtype=np.float32)[:, None],
+        np.zeros((rows, 1), np.float32),
+        np.array(reward, np.float32),
+        np.arange(rows, dtype=np.float32)[:, None],
+        np.array(terminated),
+        np.array(episode_end),
+    )
+
+
+def test_returns_are_summed_within_an_episode() -> None:
+    reward = np.array([1.0, 2.0, 3.0, 4.0])
+    ends = np.array([False, True, False, True])
+    assert returns_to_go(reward, ends, ends, 0.5).tolist() == [2.0, 2.0, 5.0, 4.0]
+
+
+def test_an_episode_that_was_cut_off_goes_on_at_the_mean_reward() -> None:
+    reward = np.array([1.0, 2.0, 3.0, 4.0])
+    ends = np.array([False, True, False, True])
+    returns = returns_to_go(reward, np.array([False, True, False, False]), ends, 0.5)
+    assert returns.tolist() == [2.0, 2.0, 3 + 0.5 * 4 + 0.25 * 5, 4 + 0.5 * 5]
+
+
+def test_a_constant_reward_is_taken_out_where_no_episode_can_be_longer() -> None:
+    truncated = log_of([6.0, 4.0, 5.0, 5.0], [False] * 4, [False, True, False, True])
+    assert RewardUnits.fit(truncated, 0.9).level == 5
+    unequal = log_of([6.0, 4.0, 5.0, 5.0], [True, False, False, True], [True, False, False, True])
+    assert RewardUnits.fit(unequal, 0.9).level == 0
+
+
+def test_a_single_outlier_does_not_set_the_unit() -> None:
+    rng = np.random.default_rng(0)
+    reward = rng.normal(size=20_000)
+    ends = (np.arange(20_000) + 1) % 100 == 0
+
+    def spread(reward: NDArray[np.float64]) -> float:
+        return RewardUnits.fit(log_of(reward.tolist(), [False] * 20_000, ends.tolist()), 0.9).spread
+
+    outlier = reward.copy()
+    outlier[10_050] = -1e4
+    assert spread(outlier) == pytest.approx(spread(reward), rel=0.15)
+    assert spread(300 * reward + 5) == pytest.approx(300 * spread(reward), rel=1e-6)

@@ -1,0 +1,127 @@
+"""GPC-Anchor: stays where the log has support, improves where it has room, and does not care about units."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from problems import EDGE, PROBE, bandit, learn
+
+from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored
+from gridcount.algorithms.td3 import TD3
+from gridcount.data.transitions import Transitions
+from gridcount.networks import Critics, Deterministic
+
+PLAIN = {"layer_norm": False}  # LayerNorm alone keeps small networks from extrapolating
+SMALL: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "policy_rate": 1e-3, "critic_rate": 1e-3, "average_step": 0.01}
+
+
+def actions(prepared: Any, state: Any, observation: Any) -> Any:
+    return np.asarray(prepared.algorithm.act(state, jnp.asarray(observation)))
+
+
+def habit(misleading: float = 0.0) -> Transitions:
+    """A log of one decision that is nearly always 0.9; rewards rise to the left by `misleading`, as far as the few others show."""
+    rng = np.random.default_rng(0)
+    action = np.where(rng.random(2000) < 0.99, 0.9, rng.uniform(-1, 1, 2000)).astype(np.float32)[:, None]
+    state = rng.uniform(-1, 1, (2000, 2)).astype(np.float32)
+    reward = (-misleading * action[:, 0] + rng.normal(0, 1, 2000)).astype(np.float32)
+    done = np.ones(2000, np.bool_)
+    return Transitions(state, action, reward, state, done, done)
+
+
+def journey(rows: int = 1200) -> Transitions:
+    """Episodes of equal length, none terminated, in which the action that follows the state pays."""
+    rng = np.random.default_rng(3)
+    state = rng.normal(size=(rows, 3)).astype(np.float32)
+    action = np.clip(rng.normal(0, 0.5, (rows, 2)), -1, 1).astype(np.float32)
+    reward = (action[:, 0] * np.sign(state[:, 1])).astype(np.float32)
+    following = np.roll(state, -1, axis=0)
+    ends = (np.arange(rows) + 1) % 60 == 0
+    return Transitions(state, action, reward, following, np.zeros(rows, np.bool_), ends)
+
+
+def test_the_policy_takes_the_best_of_what_the_log_has() -> None:
+    prepared, state = learn(GPCAnchor(**SMALL), bandit(), 2000)
+    taken = actions(prepared, state, PROBE)
+    assert EDGE - 0.45 < taken.mean() < EDGE + 0.1
+    td3, free = learn(TD3(**{name: value for name, value in SMALL.items() if name != "average_step"}), bandit(), 2000)
+    assert actions(td3, free, PROBE).mean() > EDGE + 0.3  # without counts and anchor it believes what it extrapolates
+
+
+def test_without_the_counted_gap_and_the_anchor_the_policy_leaves_the_log() -> None:
+    prepared, state = learn(GPCAnchor(**SMALL, **PLAIN, ood_weight=0.0, anchor=0.0), bandit(), 2000)
+    assert actions(prepared, state, PROBE).mean() > EDGE + 0.3
+
+
+def test_the_counted_gap_alone_keeps_the_policy_in_the_log() -> None:
+    held, held_state = learn(GPCAnchor(**SMALL, **PLAIN, anchor=0.0, pessimism=1.0), bandit(), 2000)
+    assert actions(held, held_state, PROBE).mean() < EDGE + 0.15
+
+
+def test_the_anchor_alone_keeps_the_policy_near_the_log() -> None:
+    far, far_state = learn(GPCAnchor(**SMALL, **PLAIN, ood_weight=0.0, anchor=0.0), bandit(), 2000)
+    near, near_state = learn(GPCAnchor(**SMALL, **PLAIN, ood_weight=0.0, anchor=1.0), bandit(), 2000)
+    log = bandit().action.mean()
+    assert abs(actions(near, near_state, PROBE).mean() - log) < 0.5 * abs(actions(far, far_state, PROBE).mean() - log)
+
+
+def test_a_habit_of_the_log_is_kept() -> None:
+    prepared, state = learn(GPCAnchor(**SMALL), habit(), 1500)
+    assert np.abs(actions(prepared, state, habit().observation[:200]) - 0.9).max() < 0.2
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda log: replace(log, reward=300 * log.reward + 5),
+        lambda log: replace(log, observation=log.observation * 64, next_observation=log.next_observation * 64),
+        lambda log: replace(
+            log, **{name: _with_constant(getattr(log, name)) for name in ("observation", "next_observation")}, observation_names=()
+        ),
+        lambda log: replace(log, observation=log.observation[:, [2, 0, 1]], next_observation=log.next_observation[:, [2, 0, 1]]),
+    ],
+    ids=["rewards x 300 + 5", "other units", "a constant column", "columns in another order"],
+)
+def test_the_same_log_written_differently_gives_the_same_policy(change: Callable[[Transitions], Transitions]) -> None:
+    log, other = journey(), change(journey())
+    one, one_state = learn(GPCAnchor(**SMALL, rows_per_cell=50), log, 200)
+    two, two_state = learn(GPCAnchor(**SMALL, rows_per_cell=50), other, 200)
+    np.testing.assert_allclose(actions(one, one_state, log.observation[:100]), actions(two, two_state, other.observation[:100]), atol=2e-3)
+
+
+def _with_constant(column: Any) -> Any:
+    return np.concatenate([np.full((len(column), 1), 7, np.float32), column], axis=1)
+
+
+def test_a_reward_per_step_matters_where_episodes_can_end() -> None:
+    log = replace(journey(), terminated=journey().episode_end & (np.arange(1200) > 600))
+    log = replace(log, episode_end=log.episode_end | (np.arange(1200) == 100))
+    plain, shifted = (GPCAnchor().prepare(each).rows.reward for each in (log, replace(log, reward=log.reward + 5)))
+    assert not np.allclose(plain, shifted, rtol=0.5)
+
+
+def test_the_policys_loss_weighs_values_by_what_a_deviation_gains() -> None:
+    log = journey()
+    rows = jax.tree.map(lambda column: jnp.asarray(column[:64]), log.rows())
+    critics = Critics(2, 3, 2, (16,), jax.random.key(0))
+    louder = jax.tree.map(lambda leaf: leaf, critics)
+    louder.members.weights[-1] = 100 * louder.members.weights[-1]
+    policy = Deterministic(3, 2, (16,), jax.random.key(1))
+    deviation = jnp.full((64, 2), 0.3)
+
+    def slope(critics: Critics, deviation: Any) -> Any:
+        return jax.grad(lambda p: anchored(0.2, critics, rows, deviation)(p)[0])(policy).trunk.weights[0]
+
+    quiet, loud, broad = slope(critics, deviation), slope(louder, deviation), slope(critics, 3 * deviation)
+    np.testing.assert_allclose(quiet, loud, rtol=1e-3, atol=1e-6)
+    assert not np.allclose(quiet, broad, rtol=0.1)
+
+
+def test_the_policys_rate_falls_in_the_second_half_of_the_schedule() -> None:
+    algorithm = GPCAnchor(schedule_updates=1000)
+    rates = [float(algorithm._rate(jnp.asarray(done))) for done in (0, 500, 750, 1000, 2000)]
+    np.testing.assert_allclose(rates, [1, 1, 0.5, 0.02, 0.02], rtol=1e-6)
