@@ -39,7 +39,7 @@ class Benchmark:
     preset: str | None = None  # "fast" or "paper"; by default the suite's
     evaluate_every: int | None = None  # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
     episodes: int | None = None  # episodes per evaluation and seed; by default the suite's
-    data: tuple[str, ...] = ()  # files to read datasets from, as in hopper-medium-v2=recollected.hdf5
+    data: tuple[str, ...] = ()  # files to read datasets from, as in hopper-medium-v2=FILE, or a folder of files called NAME.hdf5
     env: tuple[str, ...] = ()  # environments of your own modules that the suite may use, as in my_module:MyTask-v0
     workers: int | None = None  # cells at once; by default one per core
     ray: str | None = None  # run on a Ray cluster: its address (HOST:PORT); without one, or "auto", the one this machine is part of
@@ -147,7 +147,10 @@ def _run(cells: list[Cell], out: Path, options: Benchmark, console: Console) -> 
 
 def _narrowed(suite: Suite, options: Benchmark) -> Suite:
     """The suite with what the flags replace."""
-    files = {name: file for name, _, file in (entry.partition("=") for entry in options.data)}
+    folders = [Path(entry) for entry in options.data if "=" not in entry and Path(entry).is_dir()]
+    found = {name: folder / f"{name}.hdf5" for folder in folders for name in suite.datasets}
+    named = (entry.partition("=") for entry in options.data if Path(entry) not in folders)
+    files = {name: str(file) for name, file in found.items() if file.is_file()} | {name: file for name, _, file in named}
     for name, file in files.items():
         if name not in suite.datasets:
             raise unknown(f"dataset of {suite.name}", name, suite.datasets)

@@ -25,7 +25,7 @@ FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("sac-n", "maze2d"): {"n_critics": 10},  # the papers' up to 500 critics take days on a CPU
     ("sac-n", "other"): {"n_critics": 10},
     ("edac", "other"): {"n_critics": 10},
-    ("gpc-anchor", "other"): {"hidden": (128, 128), "epochs": 200},
+    **{("gpc-anchor", size): {"hidden": (128, 128), "epochs": 200} for size in ("maze2d", "other")},
     ("gpc-sac", "maze2d"): {"state_bins": 15, "pessimism": 0.4},  # docs/gpc-sac.md says why
     # In larger mazes as many state cells as umaze has, so that counts grow and pessimism fades as fast as there
     **{("gpc-sac", name): {"state_bins": 11} for name in ("maze2d-medium-v1", "maze2d-medium-dense-v1")},
