@@ -44,7 +44,7 @@ class Train:
 
     dataset: tyro.conf.Positional[str]  # a dataset name such as maze2d-umaze-v1, an imported name, or a file (.hdf5, .npz, .parquet, .csv)
     columns: Annotated[Columns, tyro.conf.arg(name="")] = field(default_factory=Columns)  # of a table: which columns are what
-    algo: str = "gpc-sac"  # the algorithm
+    algo: str = ""  # the algorithm; by default gpc-anchor for a log of your own, and gpc-sac for a published dataset
     env: str | None = None  # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
     preset: Preset = "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
     seeds: int = 1  # how many seeds to train together
@@ -198,7 +198,7 @@ def plot(words: list[str]) -> int:
 
 def _train_flags(words: list[str]) -> tuple[Train, Any]:
     """The flags of `train`, which depend on the algorithm and its preset for the dataset: those are looked up first."""
-    algo, preset = (_value(words, f"--{name}") or getattr(Train, name) for name in ("algo", "preset"))
+    algo, preset = _value(words, "--algo") or _default_algorithm(words), _value(words, "--preset") or Train.preset
     kind = type(make_algorithm(algo, "", preset))  # which refuses unknown ones in its own words
     refuse_unknown_flags(words, Train, kind)
     unprefixed: Any = tyro.conf.OmitArgPrefixes
@@ -213,7 +213,18 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
     flags = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
     parsed: Any = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
     refuse_out_of_range(parsed.algorithm)
-    return parsed.options, parsed.algorithm
+    return replace(parsed.options, algo=algo), parsed.algorithm
+
+
+def _default_algorithm(words: list[str]) -> str:
+    """What is trained where --algo is not given: what a resumed run trained, or the algorithm that suits the data.
+
+    GPC-Anchor needs no settings for a dataset; GPC-SAC is the paper's, whose settings are known for the published ones.
+    """
+    run = Path(_value(words, "--run") or "")
+    if "--resume" in words and (run / "config.json").is_file():
+        return runs.read_plan(run).algorithm
+    return "gpc-sac" if any(word in NAMES for word in words) else "gpc-anchor"
 
 
 def _value(words: list[str], flag: str) -> str | None:
