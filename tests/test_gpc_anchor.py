@@ -1,21 +1,25 @@
 """GPC-Anchor: stays where the log has support, improves where it has room, and does not care about units."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from conftest import MakeLog
 from problems import EDGE, PROBE, bandit, learn
 
 from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored
 from gridcount.algorithms.td3 import TD3
+from gridcount.cli import main
 from gridcount.data.transitions import Transitions
 from gridcount.networks import Critics, Deterministic
 
-PLAIN = {"layer_norm": False}  # LayerNorm alone keeps small networks from extrapolating
+PLAIN: dict[str, Any] = {"layer_norm": False}  # LayerNorm alone keeps small networks from extrapolating
 SMALL: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "policy_rate": 1e-3, "critic_rate": 1e-3, "average_step": 0.01}
 
 
@@ -125,3 +129,15 @@ def test_the_policys_rate_falls_in_the_second_half_of_the_schedule() -> None:
     algorithm = GPCAnchor(schedule_updates=1000)
     rates = [float(algorithm._rate(jnp.asarray(done))) for done in (0, 500, 750, 1000, 2000)]
     np.testing.assert_allclose(rates, [1, 1, 0.5, 0.02, 0.02], rtol=1e-6)
+
+
+def test_the_schedule_is_the_runs_and_stays_it_when_a_run_is_made_longer(tmp_path: Path, make_log: MakeLog) -> None:
+    log = make_log()
+    path = tmp_path / "log.npz"
+    names: dict[str, Any] = {"observations": log.observation, "actions": log.action, "rewards": log.reward}
+    np.savez(path, **names, terminals=log.terminated, timeouts=log.episode_end & ~log.terminated)
+    words = ["train", str(path), "--hidden", "8", "--batch-size", "16", "--no-plot", "--run", str(tmp_path / "run")]
+    assert main([*words, "--updates", "20"]) == 0
+    assert main([*words, "--updates", "30", "--resume"]) == 0
+    recorded = json.loads((tmp_path / "run/config.json").read_text())
+    assert (recorded["algorithm"], recorded["fields"]["schedule_updates"]) == ("gpc-anchor", 20)

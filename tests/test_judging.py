@@ -122,7 +122,7 @@ def test_every_algorithm_tells_how_much_of_its_policy_the_log_has(
 def test_an_untrained_policy_strays_and_is_told_the_flag(log_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The table that GPC counts in by default holds the policy's own actions, so it cannot tell."""
     run = tmp_path / "run"
-    words = ["--hidden", "8", "--batch-size", "256", "--updates", "100", "--evaluate-every", "100", "--no-plot"]
+    words = ["--algo", "gpc-sac", "--hidden", "8", "--batch-size", "256", "--updates", "100", "--evaluate-every", "100", "--no-plot"]
     assert main(["train", str(log_file), *words, "--run", str(run)]) == 0
     row = read_rows(run)[-1]
     assert row["first_visits"] < 0.1
@@ -194,7 +194,7 @@ def test_values_in_an_algorithms_own_units_are_held_against_rewards_in_them() ->
 
 def test_the_warning_comes_while_the_run_trains(log_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--hidden", "8", "--batch-size", "16", "--updates", "400", "--evaluate-every", "100", "--no-plot"]
-    words += ["--pessimism", "1000", "--critic-rate", "0.02", "--q-floor", "-9000", "--run", str(tmp_path / "run")]
+    words += ["--pessimism", "1000", "--critic-rate", "0.02", "--q-floor", "-9000", "--algo", "gpc-sac", "--run", str(tmp_path / "run")]
     assert main(["train", str(log_file), *words]) == 0
     lines = capsys.readouterr().out.splitlines()
     warnings = [place for place, line in enumerate(lines) if line.startswith("warning: seed 0 values")]

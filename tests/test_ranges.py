@@ -29,7 +29,9 @@ from gridcount.cli import main
 def test_a_value_out_of_range_is_refused_with_the_range(
     flag: str, value: str, allowed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["train", "no-such-file.hdf5", flag, value, "--run", str(tmp_path / "run")]) == 2  # and it is the first to be refused
+    assert (
+        main(["train", "no-such-file.hdf5", "--algo", "gpc-sac", flag, value, "--run", str(tmp_path / "run")]) == 2
+    )  # and it is the first to be refused
     assert capsys.readouterr().err == f"error: {flag} is {value}; it must be {allowed}\n"
     assert not (tmp_path / "run").exists()
 

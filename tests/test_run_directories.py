@@ -205,7 +205,7 @@ def test_presets_do_not_depend_on_how_the_environment_is_written() -> None:
     _, spaced = _train_flags(["log.hdf5", "--env", "hopper-medium-v2"])
     _, joined = _train_flags(["log.hdf5", "--env=hopper-medium-v2"])
     assert spaced == joined
-    assert (spaced.bins, spaced.pessimism) == (15, 4.0)
+    assert (spaced.bins, spaced.pessimism) == (15, 4.0)  # GPC-SAC's for that dataset
 
 
 def test_only_the_dataset_and_the_environment_choose_a_preset() -> None:
@@ -289,3 +289,9 @@ def test_a_cache_that_cannot_be_written_is_noticed_before_a_million_rows_are_mad
 
 
 # --- how to judge without an environment ---
+
+
+def test_a_log_of_ones_own_is_trained_with_gpc_anchor_and_a_published_one_with_gpc_sac() -> None:
+    assert _train_flags(["log.hdf5"])[0].algo == _train_flags(["log.hdf5", "--run", UMAZE])[0].algo == "gpc-anchor"
+    assert _train_flags([UMAZE])[0].algo == _train_flags(["log.hdf5", "--env", UMAZE])[0].algo == "gpc-sac"
+    assert _train_flags(["log.hdf5", "--algo", "bc"])[0].algo == "bc"

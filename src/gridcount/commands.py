@@ -82,6 +82,9 @@ def train(words: list[str]) -> int:
         except ValueError as error:  # what was not asked for must not stop the training
             environment, unscored = None, str(error).split(";")[0]
             plan = replace(plan, environment=None)
+    if getattr(algorithm, "schedule_updates", None) == "auto":  # what falls over a run falls over this one
+        before = runs.read_plan(resumed).fields if resumed else {}
+        algorithm = replace(algorithm, schedule_updates=before.get("schedule_updates", plan.updates))
     prepared = algorithm.prepare(data)
     plan = replace(plan, fields=runs.settings(prepared.algorithm), fingerprint=runs.fingerprint(data))
     runs.refuse_unfit(plan, prepared, options.keep)
@@ -94,7 +97,7 @@ def train(words: list[str]) -> int:
     for name, note in prepared.notes.items():
         console.print(f"  {name}: {note}", soft_wrap=True)
     if (schedule := getattr(prepared.algorithm, "schedule_updates", plan.updates)) != plan.updates:
-        message = f"the policy's rate falls to 0 over {schedule:,} updates, and the run makes {plan.updates:,}"
+        message = f"the policy's rate falls over {schedule:,} updates, and the run makes {plan.updates:,}"
         console.print(f"  {message} (--schedule-updates {plan.updates} for one with the other)", soft_wrap=True)
     if environment not in (None, options.env, options.dataset):
         console.print(f"  scored in {environment}, where the log was collected", soft_wrap=True)
@@ -208,8 +211,6 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
     plain = [word for word in words if word not in ("-h", "--help")]
     first: Any = tyro.cli(flags, args=plain, prog="gridcount train", default=flags(Train(""), kind()))
     default = make_algorithm(algo, _preset_name(first.options), preset)
-    if first.options.updates is not None and "schedule_updates" in kind.__dataclass_fields__:
-        default = replace(default, schedule_updates=first.options.updates)  # what falls over a run falls over this one
     flags = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
     parsed: Any = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
     refuse_out_of_range(parsed.algorithm)
@@ -224,7 +225,8 @@ def _default_algorithm(words: list[str]) -> str:
     run = Path(_value(words, "--run") or "")
     if "--resume" in words and (run / "config.json").is_file():
         return runs.read_plan(run).algorithm
-    return "gpc-sac" if any(word in NAMES for word in words) else "gpc-anchor"
+    named = [word for before, word in pairwise(["", *words]) if before != "--run"] + [_value(words, "--env")]
+    return "gpc-sac" if any(name in NAMES for name in named) else "gpc-anchor"
 
 
 def _value(words: list[str], flag: str) -> str | None:

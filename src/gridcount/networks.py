@@ -8,12 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from numpy.typing import NDArray
 
 TALL = 512  # rows from which on a CPU multiplies and sums faster with features first (measured; below it is the other way round)
 LATENT_LOG_STD_RANGE = (-4.0, 15.0)  # as in BCQ's code, which the later ones with a VAE build on
 LOG_STD_LOW, LOG_STD_HIGH = -20.0, 2.0  # as in SAC's own code; GPC-SAC's builds on EDAC's, which has -5 and 2
 HIDDEN_BIAS = 0.1  # of the published initialisation
-ROUNDING = 1e-6  # deviations below this share of the mean are errors of 32-bit numbers
 EDGE = 1e-6  # how far inside [-1, 1] a logged action must lie for its density to be finite
 
 
@@ -259,18 +259,9 @@ class Normaliser(eqx.Module):
 
     @classmethod
     def fit(cls, observation: Any, least: float = 1e-3) -> "Normaliser":
-        """The log's mean and deviation, read a chunk at a time; `least` is added to the deviation, as TD3+BC does.
-
-        With a `least` of 0 the unit of a column does not matter: what the networks see is the same. A column that never varies is 0.
-        """
-        count = len(observation)
-        chunks = [slice(start, start + 65_536) for start in range(0, count, 65_536)]
-        mean = sum(observation[rows].sum(axis=0, dtype=np.float64) for rows in chunks) / count
-        variance = sum(((observation[rows] - mean) ** 2).sum(axis=0) for rows in chunks) / count
-        deviation = np.sqrt(variance) + least
-        if not least:
-            deviation = np.where(deviation > ROUNDING * np.abs(mean), deviation, 1.0)
-        return cls(jnp.asarray(mean, jnp.float32), jnp.asarray(deviation, jnp.float32))
+        """The log's mean and deviation; `least` is added to the deviation, as TD3+BC does."""
+        mean, deviation = column_moments(observation)
+        return cls(jnp.asarray(mean, jnp.float32), jnp.asarray(deviation + least, jnp.float32))
 
     @classmethod
     def none(cls, observation_dim: int) -> "Normaliser":
@@ -280,6 +271,15 @@ class Normaliser(eqx.Module):
     def __call__(self, observation: Array) -> Array:
         """The observations in the log's own scale."""
         return (observation - self.mean) / self.deviation
+
+
+def column_moments(observation: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and standard deviation of each column, read a chunk at a time."""
+    count = len(observation)
+    chunks = [slice(start, start + 65_536) for start in range(0, count, 65_536)]
+    mean = sum(observation[rows].sum(axis=0, dtype=np.float64) for rows in chunks) / count
+    variance = sum(((observation[rows] - mean) ** 2).sum(axis=0) for rows in chunks) / count
+    return mean, np.sqrt(variance)
 
 
 def drop(x: Array, rate: float, key: Array) -> Array:

@@ -21,11 +21,13 @@ from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
 from gridcount.counts.units import RewardUnits
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, counted_gap_loss, deviations_apart, log_uncertainty, polyak
-from gridcount.networks import Critics, Deterministic, Normaliser
+from gridcount.networks import Critics, Deterministic, Normaliser, column_moments
 
 PRIOR_ROWS = 8  # a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
 LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action is as good as constant
 STEADY = 0.5  # share of the schedule after which the policy's rate falls
+ROUNDING = 1e-6  # a deviation below this share of the mean is an error of 32-bit numbers
+SKEWNESS_ROWS = 100_000  # from which the order of columns is made
 LEAST_RATE = 0.02  # of the policy's rate, at the end of the schedule
 
 
@@ -63,7 +65,7 @@ class GPCAnchor(TD3Fields):
     rows_per_cell: int = 128  # rows of the log in a state cell, at least
     bins: int = 20  # partitions of each action dimension in which the log's actions are counted
     average_step: float = 0.001  # how far the acting policy moves towards the learning one per update
-    schedule_updates: int = 200_000  # the policy's rate falls over the second half of so many updates
+    schedule_updates: int | Literal["auto"] = "auto"  # the policy's rate falls over the second half of so many; auto: the run's
 
     def prepare(self, data: Transitions) -> Prepared:
         """Rewards in the log's unit, and every row's cell."""
@@ -134,6 +136,8 @@ class GPCAnchor(TD3Fields):
 
     def _rate(self, updates: Array) -> Array:
         """The share of the policy's rate: 1 in the first half of the schedule, falling linearly in the second."""
+        if self.schedule_updates == "auto":  # nobody said how long the run is
+            return jnp.ones(())
         left = 1 - updates / self.schedule_updates
         return jnp.clip(left / (1 - STEADY), LEAST_RATE, 1.0)
 
@@ -175,11 +179,13 @@ def varying_columns(observation: Any) -> tuple[Any, Normaliser]:
 
     So neither a constant column, nor another order of columns, nor another unit changes what the networks see.
     """
-    fitted = Normaliser.fit(observation, least=0.0)
-    sample = np.asarray(observation[:: max(1, len(observation) // 100_000)], np.float64)
-    normalised = (sample - np.asarray(fitted.mean)) / np.asarray(fitted.deviation)
-    varying = np.flatnonzero((normalised**2).mean(axis=0) > 1e-6)
+    mean, deviation = column_moments(observation)
+    varying = np.flatnonzero(deviation > ROUNDING * np.abs(mean))
     if not len(varying):
         varying = np.arange(observation.shape[1])
-    order = varying[np.argsort((normalised[:, varying] ** 3).mean(axis=0), kind="stable")]
-    return order, Normaliser(fitted.mean[order], fitted.deviation[order])
+    scale = np.where(deviation > 0, deviation, 1.0)[varying]
+    sample = np.asarray(observation[:: max(1, len(observation) // SKEWNESS_ROWS)], np.float64)[:, varying]
+    skewness = (((sample - mean[varying]) / scale) ** 3).mean(axis=0)
+    order = np.argsort(skewness, kind="stable")
+    normaliser = Normaliser(jnp.asarray(mean[varying][order], jnp.float32), jnp.asarray(scale[order], jnp.float32))
+    return varying[order], normaliser

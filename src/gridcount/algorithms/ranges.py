@@ -60,6 +60,7 @@ RANGES = {  # field -> its range, in every algorithm that has the field
     "ood_next_weight": WEIGHT,
     "table_megabytes": Range(1),
     "anchor": WEIGHT,
+    "ood_noise": WEIGHT,
     "rows_per_cell": WHOLE,
     "value_spread": POSITIVE,
     # the others' own
