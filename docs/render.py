@@ -120,6 +120,23 @@ def time_table() -> str:
     return "\n".join(lines) if len(lines) > 2 else "Not yet measured."
 
 
+def choosing_table() -> str:
+    """The runs on which GPC-Anchor's settings were chosen, beside their logs."""
+    lines = [
+        "| log | transitions | its mean return | seeds | updates | mean return of the last three evaluations, per seed |",
+        "|---" * 6 + "|",
+    ]
+    for path in sorted((ROOT / "results" / "choosing").glob("*/config.json")):
+        plan, rows = read_plan(path.parent), told_by_all(read_rows(path.parent))
+        log = json.loads((path.parent / "log.json").read_text())  # what `gridcount data info --json` told of it
+        last = {seed: [row["return"] for row in rows if row["seed"] == seed][-LAST:] for seed in plan.seeds}
+        means = ", ".join(f"{np.mean(each):,.1f}" for each in last.values())
+        seeds = ", ".join(map(str, plan.seeds))
+        name = plan.dataset.removeprefix("stranger-")
+        lines.append(f"| {name} | {log['transitions']:,} | {log['returns']['mean']:,.1f} | {seeds} | {plan.updates:,} | {means} |")
+    return "\n".join(lines) if len(lines) > 2 else "Not yet measured."
+
+
 def _after(row: dict[str, Any] | None) -> str:
     return "never" if row is None else f"{row['updates']:,} updates, {row['seconds'] / 60:.0f} min"
 
@@ -349,6 +366,7 @@ if __name__ == "__main__":
     for marker, table in {"cost": bench_table, "baselines": baselines_table, "crosscheck": crosscheck_table}.items():
         insert(ROOT / "docs" / "algorithms.md", marker, table())
     insert(ROOT / "docs" / "results.md", "recollected-time", time_table())
+    insert(ROOT / "docs" / "gpc-anchor.md", "choosing", choosing_table())
     for marker, text in report_tables().items():
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():
