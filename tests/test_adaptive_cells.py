@@ -122,3 +122,35 @@ def test_a_single_outlier_does_not_set_the_unit() -> None:
     outlier[10_050] = -1e4
     assert spread(outlier) == pytest.approx(spread(reward), rel=0.15)
     assert spread(300 * reward + 5) == pytest.approx(300 * spread(reward), rel=1e-6)
+
+
+def test_rare_successes_set_the_unit_where_there_is_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    ends = np.zeros(50_000, np.bool_)
+    ends[np.cumsum(rng.integers(20, 60, 1000))[:1000]] = True
+    reward = np.where(ends & (rng.random(50_000) < 0.005), 0.7, 0.0)
+    units = RewardUnits.fit(log_of(reward.tolist(), ends.tolist(), ends.tolist()), 0.99)
+    assert 0.001 < units.spread < 0.7
+    assert units.worst == 0
+
+
+def test_a_reward_per_step_stays_where_a_single_episode_ended() -> None:
+    ended = [False, False, False, True]
+    assert RewardUnits.fit(log_of([1.0, 1.0, 1.0, 0.0], ended, ended), 0.9).level == 0
+
+
+@pytest.mark.parametrize("rare", [0.0, 1.0])
+def test_a_flag_that_is_rarely_set_is_cut_whichever_way_it_is_coded(rare: float) -> None:
+    rng = np.random.default_rng(0)
+    unusual = rng.random(20_000) < 0.04
+    observation = np.stack([np.where(unusual, rare, 1 - rare), rng.normal(size=20_000)], axis=1).astype(np.float32)
+    action = np.where(unusual, 0.9, -0.9).astype(np.float32)[:, None]
+    assert AdaptiveCells.fit(observation, action, 128).column[0] == 0
+
+
+def test_a_column_that_cannot_be_cut_does_not_keep_others_from_it() -> None:
+    rng = np.random.default_rng(0)
+    binary = np.arange(300) < 200
+    observation = np.stack([binary, rng.normal(size=300)], axis=1).astype(np.float32)
+    action = np.where(binary, 0.9, -0.9).astype(np.float32)[:, None]
+    assert AdaptiveCells.fit(observation, action, 128).n_cells == 2

@@ -13,6 +13,7 @@ import pytest
 from conftest import MakeLog
 from problems import EDGE, PROBE, bandit, learn
 
+from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored
 from gridcount.algorithms.td3 import TD3
 from gridcount.cli import main
@@ -104,8 +105,20 @@ def _with_constant(column: Any) -> Any:
 def test_a_reward_per_step_matters_where_episodes_can_end() -> None:
     log = replace(journey(), terminated=journey().episode_end & (np.arange(1200) > 600))
     log = replace(log, episode_end=log.episode_end | (np.arange(1200) == 100))
-    plain, shifted = (GPCAnchor().prepare(each).rows.reward for each in (log, replace(log, reward=log.reward + 5)))
-    assert not np.allclose(plain, shifted, rtol=0.5)
+    plain, shifted = (GPCAnchor().prepare(each).algorithm for each in (log, replace(log, reward=log.reward + 5)))
+    assert plain.reward_level == shifted.reward_level == 0
+    assert GPCAnchor().prepare(replace(journey(), reward=journey().reward + 5)).algorithm.reward_level == pytest.approx(5, abs=0.1)
+
+
+def test_values_are_told_in_the_logs_own_units() -> None:
+    log = replace(bandit(), reward=300 * bandit().reward)
+    prepared = GPCAnchor(**SMALL).prepare(log)
+    state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
+    rows = jax.tree.map(jnp.asarray, prepared.rows)
+    block = jax.jit(make_block(prepared.algorithm, 500))
+    state, _ = block(state, rows, jax.random.key(1), jnp.asarray(0))
+    _, metrics = block(state, rows, jax.random.key(1), jnp.asarray(500))
+    assert float(metrics["q_data"]) == pytest.approx(float(log.reward.mean()), rel=0.2)
 
 
 def test_the_policys_loss_weighs_values_by_what_a_deviation_gains() -> None:

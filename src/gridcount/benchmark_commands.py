@@ -147,10 +147,10 @@ def _run(cells: list[Cell], out: Path, options: Benchmark, console: Console) -> 
 
 def _narrowed(suite: Suite, options: Benchmark) -> Suite:
     """The suite with what the flags replace."""
-    folders = [Path(entry) for entry in options.data if "=" not in entry and Path(entry).is_dir()]
-    found = {name: folder / f"{name}.hdf5" for folder in folders for name in suite.datasets}
-    named = (entry.partition("=") for entry in options.data if Path(entry) not in folders)
-    files = {name: str(file) for name, file in found.items() if file.is_file()} | {name: file for name, _, file in named}
+    files: dict[str, str] = {}
+    for entry in options.data:
+        name, named, file = entry.partition("=")
+        files |= {name: file} if named and not Path(entry).is_dir() else _in_folder(Path(entry), suite)
     for name, file in files.items():
         if name not in suite.datasets:
             raise unknown(f"dataset of {suite.name}", name, suite.datasets)
@@ -158,6 +158,18 @@ def _narrowed(suite: Suite, options: Benchmark) -> Suite:
             raise FileNotFoundError(f"--data {name}={file}: there is no such file; write NAME=FILE")
     given = {name: getattr(options, name) for name in ("seeds", "updates", "preset", "evaluate_every", "episodes")}
     return replace(suite, data=suite.data | files, **{name: value for name, value in given.items() if value is not None})
+
+
+def _in_folder(folder: Path, suite: Suite) -> dict[str, str]:
+    """The datasets of a suite that a folder holds."""
+    if not folder.is_dir():
+        raise FileNotFoundError(f"--data {folder}: there is no such folder; write a folder, or NAME=FILE")
+    found = {name: str(folder / f"{name}.hdf5") for name in suite.datasets if (folder / f"{name}.hdf5").is_file()}
+    if not found:
+        raise FileNotFoundError(
+            f"--data {folder}: it holds no dataset of {suite.name}; a file is called NAME.hdf5, as in {suite.datasets[0]}.hdf5"
+        )
+    return found
 
 
 def _list_suites(console: Console) -> int:

@@ -218,15 +218,16 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
 
 
 def _default_algorithm(words: list[str]) -> str:
-    """What is trained where --algo is not given: what a resumed run trained, or the algorithm that suits the data.
+    """What is trained where --algo is not given: what the resumed --run trained, or the algorithm that suits the data.
 
-    GPC-Anchor needs no settings for a dataset; GPC-SAC is the paper's, whose settings are known for the published ones.
+    GPC-Anchor needs no settings for a dataset. Published datasets and the paper's preset keep the paper's GPC-SAC.
     """
-    run = Path(_value(words, "--run") or "")
-    if "--resume" in words and (run / "config.json").is_file():
-        return runs.read_plan(run).algorithm
+    run = _value(words, "--run")
+    if "--resume" in words and run and (Path(run) / "config.json").is_file():
+        return runs.read_plan(Path(run)).algorithm
     named = [word for before, word in pairwise(["", *words]) if before != "--run"] + [_value(words, "--env")]
-    return "gpc-sac" if any(name in NAMES for name in named) else "gpc-anchor"
+    published = any(name in NAMES for name in named) or _value(words, "--preset") == "paper"
+    return "gpc-sac" if published else "gpc-anchor"
 
 
 def _value(words: list[str], flag: str) -> str | None:

@@ -60,8 +60,11 @@ class GPCAnchor(TD3Fields):
     ood_noise: float = 1.0  # noise on the policy's actions whose values are held down, in the log's deviations
     smoothing: float = 0.25  # noise on the target policy's actions, in the log's deviations
     smoothing_limit: float = 2.5  # both noises are clipped to plus or minus this, in the log's deviations
-    q_floor: float | Literal["auto"] = "auto"  # targets stay above this, in scaled rewards; auto: the worst discounted return of the log
-    value_spread: float = 10.0  # rewards are scaled so that the log's discounted returns spread by this
+    q_floor: float | Literal["auto"] = "auto"  # targets stay above this; auto: the worst discounted return of the log
+    reward_level: float | Literal["auto"] = "auto"  # taken from every reward; auto: their mean where only differences can matter, else 0
+    value_level: float | Literal["auto"] = "auto"  # what reward_level adds to a return of the log, to tell values in its units
+    reward_unit: float | Literal["auto"] = "auto"  # what rewards are divided by; auto: so that the log's returns spread by value_spread
+    value_spread: float = 10.0  # standard deviation of the log's discounted returns, as networks see them
     rows_per_cell: int = 128  # rows of the log in a state cell, at least
     bins: int = 20  # partitions of each action dimension in which the log's actions are counted
     average_step: float = 0.001  # how far the acting policy moves towards the learning one per update
@@ -72,17 +75,20 @@ class GPCAnchor(TD3Fields):
         units = RewardUnits.fit(data, self.discount)
         cells = AdaptiveCells.fit(data.observation, data.action, self.rows_per_cell)
         here, there = cells.rank(data.observation), cells.rank(data.next_observation)
-        unit = units.spread / self.value_spread
-        notes = {
-            "rewards": f"(reward - {units.level:.4g}) / {unit:.4g}; the log's discounted returns have a spread of {units.spread:.4g}",
-            "state cells": f"{cells.n_cells:,} of {self.rows_per_cell} rows or more, by {cells.in_words(data.observation_names)}",
-        }
+        notes = {"state cells": f"{cells.n_cells:,} of {self.rows_per_cell} rows or more, by {cells.in_words(data.observation_names)}"}
         settled = self
+        if self.reward_level == "auto":
+            settled = replace(settled, reward_level=units.level)
+            notes["reward_level"] = f"{units.level:.4g}: " + ("the mean reward" if units.level else "episodes can end sooner or later")
+        if self.value_level == "auto":
+            settled = replace(settled, value_level=number(settled.reward_level) * units.steps)
+        if self.reward_unit == "auto":
+            settled = replace(settled, reward_unit=units.spread / self.value_spread)
+            notes["reward_unit"] = f"{settled.reward_unit:.4g}: the log's discounted returns have a spread of {units.spread:.4g}"
         if self.q_floor == "auto":
-            settled = replace(self, q_floor=self.value_spread * units.worst)
-            notes["q_floor"] = f"{settled.q_floor:.4g}: the worst discounted return of the log"
-        reward: Any = self.value_spread * units(data.reward)
-        return Prepared(settled, data.rows()._replace(reward=reward, state_cell=here, next_state_cell=there), notes)
+            settled = replace(settled, q_floor=units.worst)
+            notes["q_floor"] = f"{units.worst:.4g}: the worst discounted return of the log"
+        return Prepared(settled, data.rows()._replace(state_cell=here, next_state_cell=there), notes)
 
     def init(self, key: Array, rows: Batch, report: Report = silent) -> AnchorState:
         """Random networks, and what the log says."""
@@ -102,11 +108,15 @@ class GPCAnchor(TD3Fields):
         """One step of TD3 with the counted gap in its critics' loss and the anchor in its policy's."""
         action_key, next_key = jax.random.split(key)
         learner = state.learner
-        batch = batch._replace(observation=state.seen(batch.observation), next_observation=state.seen(batch.next_observation))
+        batch = batch._replace(
+            observation=state.seen(batch.observation),
+            next_observation=state.seen(batch.next_observation),
+            reward=(batch.reward - number(self.reward_level)) / number(self.reward_unit),
+        )
         deviation, next_deviation = state.deviation[batch.state_cell], state.deviation[batch.next_state_cell]
         action = self._noisy(learner.policy(batch.observation), self.ood_noise * deviation, action_key)
         next_action = self._noisy(learner.target_policy(batch.next_observation), self.smoothing * next_deviation, next_key)
-        target = jnp.maximum(bellman_target(self, learner, batch, next_action), number(self.q_floor))
+        target = jnp.maximum(bellman_target(self, learner, batch, next_action), self._scaled(number(self.q_floor)))
         count = state.counts(batch.state_cell, action)
         uncertainty = log_uncertainty(count, self.pessimism * self.value_spread)
 
@@ -121,7 +131,9 @@ class GPCAnchor(TD3Fields):
         learner, metrics = step_critics(self, learner, critic_loss)
         loss = anchored(self.anchor, learner.critics, batch, deviation)
         learner, policy_metrics = step_policy(self, learner, loss, rate=self._rate(learner.updates))
-        metrics |= policy_metrics | {"uncertainty": uncertainty.mean(), "unseen": (count < 1).mean()}
+        metrics |= policy_metrics
+        metrics |= {name: self._in_log_units(metrics[name]) for name in ("q_data", "q_policy")}
+        metrics |= {"uncertainty": uncertainty.mean(), "unseen": (count < 1).mean()}
         acting = polyak(state.acting_policy, learner.policy, self.average_step)
         return state._replace(learner=learner, acting_policy=acting), metrics
 
@@ -133,6 +145,14 @@ class GPCAnchor(TD3Fields):
         """An action with clipped Gaussian noise of a deviation, within [-1, 1]."""
         noise = jnp.clip(jax.random.normal(key, action.shape), -self.smoothing_limit, self.smoothing_limit)
         return jnp.clip(action + deviation * noise, -1, 1)
+
+    def _scaled(self, value: float) -> float:
+        """A discounted return of the log, as networks see it."""
+        return (value - number(self.value_level)) / number(self.reward_unit)
+
+    def _in_log_units(self, value: Array) -> Array:
+        """What networks see as a value, as a discounted return of the log."""
+        return value * number(self.reward_unit) + number(self.value_level)
 
     def _rate(self, updates: Array) -> Array:
         """The share of the policy's rate: 1 in the first half of the schedule, falling linearly in the second."""

@@ -61,6 +61,9 @@ RANGES = {  # field -> its range, in every algorithm that has the field
     "table_megabytes": Range(1),
     "anchor": WEIGHT,
     "ood_noise": WEIGHT,
+    "reward_level": ANY,
+    "value_level": ANY,
+    "reward_unit": POSITIVE,
     "rows_per_cell": WHOLE,
     "value_spread": POSITIVE,
     # the others' own

@@ -1,8 +1,8 @@
 """Adaptive cells: a grid whose cells follow the log, so that counts mean something in any number of dimensions.
 
 A regular grid over 40 columns has a cell of its own for every row. Here a regression tree cuts the states, one column at a time, where
-the log's actions on the two sides differ most, until a cell holds about `rows_per_cell` rows. Columns that do not matter to the actions
-are never cut, and the unit of a column does not matter either.
+the log's actions on the two sides differ most, until a cell holds about `rows_per_cell` rows. Columns that matter little to the actions
+are cut last, and the unit of a column does not matter.
 """
 
 from collections import Counter
@@ -90,20 +90,24 @@ def _best_cut(
     places = np.linspace(share * count, (1 - share) * count, CUTS + 2)[1:-1].astype(np.int64)
     ordered = np.sort(states, axis=0)
     thresholds = (ordered[places - 1] + ordered[np.minimum(places, count - 1)]) / 2  # [cuts, columns]
-    below = (states[:, None, :] <= thresholds).reshape(count, -1)
+    second = np.where(ordered < ordered[-1], ordered, -np.inf).max(axis=0)  # a cut above it would leave nothing above
+    thresholds = np.minimum(thresholds, second)
+    below = states[:, None, :] <= thresholds
     n_below = below.sum(axis=0)
-    sums = below.T.astype(np.float32) @ actions  # [cuts * columns, action_dim]; those above sum to the opposite, the mean being 0
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gain = (sums**2).sum(axis=1) * (1 / n_below + 1 / (count - n_below))  # how much less the actions vary within the halves
-    gain = np.where((n_below > 0) & (n_below < count), gain, -np.inf)
-    for best in np.argsort(-gain, kind="stable")[:CUTS]:
-        if not gain[best] > 0:
+    # [cuts * columns, action_dim]; those above sum to the opposite, the mean being 0
+    sums = below.reshape(count, -1).T.astype(np.float32) @ actions
+    with np.errstate(divide="ignore", invalid="ignore"):  # how much less the actions vary within the halves:
+        gain = (sums**2).sum(axis=1).reshape(n_below.shape) * (1 / n_below + 1 / (count - n_below))
+    enough = least if count == len(members) else 1
+    gain = np.where((n_below >= enough) & (count - n_below >= enough), gain, -np.inf)
+    best = gain.argmax(axis=0)  # [columns] the best cut of each
+    for column in np.argsort(-gain.max(axis=0), kind="stable"):
+        if not gain[best[column], column] > 0:
             return None
-        column = int(best % x.shape[1])
-        threshold = thresholds.reshape(-1)[best]
-        share_below = np.count_nonzero(x[members, column] <= threshold)
-        if least <= share_below <= len(members) - least:
-            return column, threshold
+        threshold = thresholds[best[column], column]
+        n_members_below = np.count_nonzero(x[members, column] <= threshold)
+        if least <= n_members_below <= len(members) - least:
+            return int(column), threshold
     return None
 
 
@@ -139,12 +143,11 @@ class CellMoments(NamedTuple):
     """What the log did in each cell."""
 
     rows: NDArray[np.int64]  # [cells] how many rows lie in it
-    mean: NDArray[np.float32]  # [cells, action_dim] of its actions
-    deviation: NDArray[np.float32]  # [cells, action_dim] their standard deviation
+    deviation: NDArray[np.float32]  # [cells, action_dim] the standard deviation of its actions
 
     @classmethod
     def of(cls, cell: NDArray[np.int32], n_cells: int, action: Any) -> "CellMoments":
-        """Rows, mean and deviation of the actions of each cell, read a chunk at a time."""
+        """Rows and deviation of the actions of each cell, read a chunk at a time."""
         rows = np.bincount(cell, minlength=n_cells)
         total = np.zeros((n_cells, action.shape[1]))
         squares = np.zeros_like(total)
@@ -155,4 +158,4 @@ class CellMoments(NamedTuple):
                 squares[:, dimension] += np.bincount(cell[part], values[:, dimension] ** 2, n_cells)
         mean = total / np.maximum(rows, 1)[:, None]
         variance = np.maximum(squares / np.maximum(rows, 1)[:, None] - mean**2, 0)
-        return cls(rows, mean.astype(np.float32), np.sqrt(variance).astype(np.float32))
+        return cls(rows, np.sqrt(variance).astype(np.float32))

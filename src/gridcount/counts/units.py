@@ -1,6 +1,6 @@
 """The log's own unit of worth: what rewards are divided by, so that no setting depends on how somebody scaled them."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,14 +9,17 @@ from scipy.signal import lfilter
 from gridcount.data.transitions import Transitions
 
 TAILS = 0.005  # share of the returns at each end that counts as outliers
+ROUNDING = 1e-9  # returns below this share of the largest possible one are errors of summing
+LEAST_EPISODES = 10  # that ended, before their equal lengths are taken for a rule
 
 
 class RewardUnits(NamedTuple):
-    """How rewards become numbers that mean the same in every log: (reward - level) / spread."""
+    """What makes rewards mean the same in every log: (reward - level) / spread."""
 
     level: float  # the mean reward where only differences between rewards can matter, else 0
     spread: float  # standard deviation of the log's discounted returns, without outliers
-    worst: float  # the smallest discounted return of the log, in these units
+    steps: float  # discounted number of steps that are left, on average over the log
+    worst: float  # the smallest discounted return of the log
 
     @classmethod
     def fit(cls, data: Transitions, discount: float) -> "RewardUnits":
@@ -27,16 +30,14 @@ class RewardUnits(NamedTuple):
         """
         reward = np.asarray(data.reward, np.float64)
         terminated = np.asarray(data.terminated)
-        fixed_length = not terminated.any() or len(np.unique(data.episode_lengths)) == 1
-        level = float(reward.mean()) if fixed_length else 0.0
+        level = float(reward.mean()) if _length_is_fixed(data) else 0.0
         returns = returns_to_go(reward - level, terminated, np.asarray(data.episode_end), discount)
         low, high = np.quantile(returns, [TAILS, 1 - TAILS])
-        spread = float(np.clip(returns, low, high).std()) or float(returns.std()) or 1.0
-        return cls(level, spread, float(returns.min()) / spread)
-
-    def __call__(self, reward: Any) -> NDArray[np.float32]:
-        """Rewards in these units."""
-        return ((np.asarray(reward, np.float64) - self.level) / self.spread).astype(np.float32)
+        alike = np.count_nonzero(reward == np.median(reward)) > len(reward) / 2  # then the few other rewards are the task, not outliers
+        spread = float((returns if alike else np.clip(returns, low, high)).std()) or 1.0
+        steps = returns_to_go(np.ones_like(reward), terminated, np.asarray(data.episode_end), discount)
+        left = float(steps.mean())
+        return cls(level, spread, left, float(returns.min()) + level * left)
 
 
 def returns_to_go(
@@ -52,4 +53,14 @@ def returns_to_go(
     following = np.append(whole[1:], 0.0)[last]  # which is taken out again
     beyond = np.where(terminated[last], 0.0, reward.mean() / (1 - discount))
     summed: NDArray[np.float64] = whole + discount ** (last - np.arange(len(reward)) + 1) * (beyond - following)
+    summed[np.abs(summed) < ROUNDING * np.abs(reward).max() / (1 - discount)] = 0.0
     return summed
+
+
+def _length_is_fixed(data: Transitions) -> bool:
+    """Whether no policy can make an episode longer or shorter, as far as the log shows."""
+    ended = int(np.count_nonzero(data.terminated))
+    if ended == 0:
+        return True
+    lengths = data.episode_lengths if data.episode_end[-1] else data.episode_lengths[:-1]  # without a piece that was cut off
+    return ended >= LEAST_EPISODES and len(np.unique(lengths)) == 1
