@@ -8,6 +8,7 @@ import pytest
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.benchmark.suites import Suite, Variant, narrow, read_suite, suite_names
+from gridcount.benchmark_commands import Benchmark, _narrowed
 from gridcount.cli import main
 from gridcount.data.paper import PAPER
 from gridcount.training.run import settings
@@ -186,3 +187,15 @@ def test_a_run_begins_with_the_preset_it_is_made_with_whatever_its_name_promises
     assert first[0].startswith("paper/maze2d, preset fast: small networks and short runs")
     assert "not the papers' own (--preset paper runs those)" in first[0]
     assert first[1] == "paper/maze2d, preset paper: the papers' own networks, hyper-parameters and epochs"
+
+
+def test_a_folder_gives_the_datasets_that_it_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    suite = read_suite("recollected")
+    for name in ("hopper-medium-v2", "unrelated"):
+        (tmp_path / f"{name}.hdf5").touch()
+    narrowed = _narrowed(suite, Benchmark("recollected", data=(str(tmp_path),)))
+    assert narrowed.data == {"hopper-medium-v2": str(tmp_path / "hopper-medium-v2.hdf5")}
+    (tmp_path / "empty").mkdir()
+    for folder, problem in {"empty": "it holds no dataset of recollected", "missing": "there is no such folder"}.items():
+        assert main(["benchmark", "recollected", "--data", str(tmp_path / folder), "--dry-run"]) == 2
+        assert problem in capsys.readouterr().err

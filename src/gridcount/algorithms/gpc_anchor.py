@@ -71,7 +71,7 @@ class GPCAnchor(TD3Fields):
     schedule_updates: int | Literal["auto"] = "auto"  # the policy's rate falls over the second half of so many; auto: the run's
 
     def prepare(self, data: Transitions) -> Prepared:
-        """Rewards in the log's unit, and every row's cell."""
+        """Automatic values from the log, and every row's cell."""
         units = RewardUnits.fit(data, self.discount)
         cells = AdaptiveCells.fit(data.observation, data.action, self.rows_per_cell)
         here, there = cells.rank(data.observation), cells.rank(data.next_observation)
