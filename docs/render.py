@@ -132,8 +132,7 @@ def choosing_table() -> str:
         last = {seed: [row["return"] for row in rows if row["seed"] == seed][-LAST:] for seed in plan.seeds}
         means = ", ".join(f"{np.mean(each):,.1f}" for each in last.values())
         seeds = ", ".join(map(str, plan.seeds))
-        name = plan.dataset.removeprefix("stranger-")
-        lines.append(f"| {name} | {log['transitions']:,} | {log['returns']['mean']:,.1f} | {seeds} | {plan.updates:,} | {means} |")
+        lines.append(f"| {plan.dataset} | {log['transitions']:,} | {log['returns']['mean']:,.1f} | {seeds} | {plan.updates:,} | {means} |")
     return "\n".join(lines) if len(lines) > 2 else "Not yet measured."
 
 
