@@ -13,6 +13,7 @@ from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.about import PAPER_COST
 from gridcount.benchmark.store import read_results
 from gridcount.benchmark.suites import read_suite
+from gridcount.commands.report import layouts
 from gridcount.data.catalogue import normalised_score
 from gridcount.report.experiments import sections
 from gridcount.report.headline import told_by_all
@@ -20,7 +21,6 @@ from gridcount.report.labels import dataset_in_words, distinctions
 from gridcount.report.page import all_tables, slugs
 from gridcount.report.scores import LAST, headline_scores, in_words
 from gridcount.report.table_formats import to_markdown
-from gridcount.report_commands import layouts
 from gridcount.training.logs import read_rows
 from gridcount.training.run import read_plan
 

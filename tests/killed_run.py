@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from gridcount.cli import main
-from gridcount.training import checkpoints
+from gridcount.files import archive
+from gridcount.files.archive import Arrays
 from gridcount.training.logs import MetricLog
 from gridcount.training.progress import ConsoleDisplay
 
 UPDATES, MOMENT, WORDS = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
-save, write, begin, fsync = checkpoints.save, MetricLog.write, ConsoleDisplay.begin, os.fsync
+save, write, begin, fsync = archive.save_arrays, MetricLog.write, ConsoleDisplay.begin, os.fsync
 reached = 0
 
 
@@ -24,7 +25,7 @@ def die(when: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def saving(path: Path, arrays: checkpoints.Arrays) -> None:
+def saving(path: Path, arrays: Arrays) -> None:
     global reached
     reached = int(path.stem)
     die("before a checkpoint")
@@ -49,7 +50,7 @@ def beginning(self: ConsoleDisplay, updates: int, done: int) -> None:
 
 
 for owner, name, patched in (
-    (checkpoints, "save", saving),
+    (archive, "save_arrays", saving),
     (os, "fsync", syncing),
     (MetricLog, "write", writing),
     (ConsoleDisplay, "begin", beginning),

@@ -74,7 +74,7 @@ def test_the_count_of_an_action_is_that_of_its_least_known_part() -> None:
     action = np.array([[-0.95, 0.0], [-0.95, 0.95], [-0.95, 0.95]], np.float32)
     counts = ActionCounts.fit(np.zeros(3, np.int32), 1, action, 20)
     asked = np.array([[-0.95, 0.95], [-0.95, 0.01], [0.95, 0.95], [1.0, 1.0]], np.float32)
-    read = counts(np.zeros(4, np.int32), np.asarray(asked))  # type: ignore[arg-type]
+    read = counts(np.zeros(4, np.int32), np.asarray(asked))
     assert np.asarray(read).tolist() == [2, 1, 0, 0]
 
 

@@ -14,7 +14,7 @@ from problems import PROBE, SMALL, bandit, chain, learn, overestimate, small
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.algorithms.blocks import make_block
-from gridcount.algorithms.contract import Prepared
+from gridcount.algorithms.contract import Prepared, act
 from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.algorithms.sac import SAC, draw_actions
 from gridcount.counts.tables import SparseTable
@@ -58,7 +58,7 @@ def test_an_update_that_draws_nothing_is_a_function_of_its_batch(name: str, make
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_actions_stay_in_range_for_any_observation(name: str, make_log: MakeLog) -> None:
     prepared, state, _ = start(small(name), make_log())
-    actions = prepared.algorithm.act(state, jnp.asarray(np.random.default_rng(0).normal(size=(50, 3)) * 1e4, jnp.float32))
+    actions = act(prepared.algorithm, state, jnp.asarray(np.random.default_rng(0).normal(size=(50, 3)) * 1e4, jnp.float32))
     assert actions.shape == (50, 2)
     assert float(jnp.abs(actions).max()) <= 1
 
@@ -191,7 +191,7 @@ def test_normalised_networks_learn_the_same_whatever_the_log_s_units(name: str, 
         prepared, state, _ = start(algorithm, log)
         block = jax.jit(make_block(prepared.algorithm, 100))
         state, _ = block(state, jax.tree.map(jnp.asarray, prepared.rows), jax.random.key(0), jnp.asarray(0, jnp.int32))
-        return np.asarray(prepared.algorithm.act(state, jnp.asarray(log.observation)))
+        return np.asarray(act(prepared.algorithm, state, jnp.asarray(log.observation)))
 
     assert np.allclose(actions(data, True), actions(milli, True), atol=0.02)
     assert np.abs(actions(data, False) - actions(milli, False)).max() > 0.2
@@ -228,11 +228,11 @@ def test_sac_learns_the_exact_values_of_a_chain() -> None:
 def test_counting_keeps_the_policy_where_the_log_went_and_sac_leaves_it() -> None:
     fields: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "critic_rate": 1e-3, "policy_rate": 1e-3}
     sac, state = learn(SAC(**fields), bandit(), 3000)
-    assert float(sac.algorithm.act(state, PROBE).mean()) > 0.6
+    assert float(act(sac.algorithm, state, PROBE).mean()) > 0.6
     held, held_state = learn(GPCSAC(**fields, bins=10, pessimism=3.0, prior="dataset-only"), bandit(), 3000)
-    actions = held.algorithm.act(held_state, PROBE)
+    actions = act(held.algorithm, held_state, PROBE)
     assert -0.3 < float(actions.mean()) < 0.4
-    wishful = overestimate(sac.algorithm.act(state, PROBE), state.critics(PROBE, sac.algorithm.act(state, PROBE)).min(axis=0))
+    wishful = overestimate(act(sac.algorithm, state, PROBE), state.critics(PROBE, act(sac.algorithm, state, PROBE)).min(axis=0))
     sober = overestimate(actions, held_state.learner.critics(PROBE, actions).min(axis=0))
     assert wishful > 1
     assert sober < 0.5

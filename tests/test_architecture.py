@@ -15,7 +15,7 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "interrupts": set[str](),
     "children": set[str](),  # how Python processes are started
     "losses": set[str](),
-    "networks": set[str](),
+    "networks": {"policy"},  # the arrays that a network acts with
     "data": {
         "files",
         "children",
@@ -24,14 +24,15 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     },  # a maze's data is made in its simulator; a description counts cells (counts.grid and .auto know no data)
     "envs": {"data"},  # names and limits
     "counts": {"data", "losses"},
-    "algorithms": {"data", "counts", "losses", "networks"},
+    "policy": {"files", "data", "counts"},  # and of those nothing that imports JAX
+    "algorithms": {"data", "counts", "losses", "networks", "policy"},
     "theory": {"data", "counts", "losses"},
-    "evaluation": {"data", "envs", "counts", "losses", "networks", "algorithms"},
-    "training": {*LOW, "data", "envs", "counts", "losses", "networks", "algorithms", "evaluation"},
-    "report": {*LOW, "data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
-    "benchmark": {*LOW, "data", "envs", "counts", "losses", "networks", "algorithms", "evaluation", "training"},
+    "evaluation": {"data", "envs", "counts", "losses", "networks", "policy", "algorithms"},
+    "training": {*LOW, "data", "envs", "counts", "losses", "networks", "policy", "algorithms", "evaluation"},
+    "report": {*LOW, "data", "envs", "counts", "losses", "networks", "policy", "algorithms", "evaluation", "training"},
+    "benchmark": {*LOW, "data", "envs", "counts", "losses", "networks", "policy", "algorithms", "evaluation", "training"},
 }
-TOP = {"__init__", "__main__", "cli", "commands", "terminal"} | {path.stem for path in SOURCE.glob("*_commands.py")}  # may import all
+TOP = {"__init__", "__main__", "api", "cli", "commands", "terminal"}  # may import all
 SIMULATORS = {"gymnasium", "gymnasium_robotics", "mujoco"}
 OUTSIDE_ALGORITHMS = SIMULATORS | {"h5py", "rich", "tyro", "matplotlib", "json"}  # simulators, file formats, displays, loggers
 

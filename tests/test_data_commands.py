@@ -11,8 +11,8 @@ from log_files import EXCERPTS, smooth, write_csv
 from rich.console import Console
 
 from gridcount.cli import main
+from gridcount.commands.data import Check, Import, Info, check_command, import_command, info_command
 from gridcount.data.load import load
-from gridcount.data_commands import Check, Import, Info, check_command, import_command, info_command
 
 MAPPING = ["--observation", "temp_*", "--action", "valve", "--reward", "r", "--terminated", "done", "--episode", "batch_id"]
 

@@ -13,7 +13,8 @@ import pytest
 
 from gridcount.cli import main
 from gridcount.data.load import load as load_data
-from gridcount.training.checkpoints import load, numbered, save
+from gridcount.files.archive import numbered, save_arrays
+from gridcount.training.checkpoints import load
 from gridcount.training.run import read_plan, restore_policies
 
 SHORT = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--updates", "20"]
@@ -88,7 +89,7 @@ def test_a_checkpoint_that_unpacks_to_more_than_its_run_has_is_refused_before_it
 
 def test_stored_values_that_changed_are_noticed(tmp_path: Path) -> None:
     path = tmp_path / "1.npz"
-    save(path, {"values": np.arange(100_000.0)})
+    save_arrays(path, {"values": np.arange(100_000.0)})
     content = bytearray(path.read_bytes())
     content[500_000] ^= 1
     path.write_bytes(content)
@@ -101,7 +102,7 @@ def test_stored_values_that_changed_are_noticed(tmp_path: Path) -> None:
 def test_arrays_come_back_as_they_were(shape: tuple[int, ...], order: Any, tmp_path: Path) -> None:
     values = np.random.default_rng(0).integers(0, 9, shape)
     arrays = {"dense": np.asarray(values, order=order), "sparse": np.asarray(values * (values > 7), order=order)}
-    save(tmp_path / "1.npz", arrays)
+    save_arrays(tmp_path / "1.npz", arrays)
     found = load(tmp_path / "1.npz")
     with zipfile.ZipFile(tmp_path / "1.npz") as archive:
         assert ("sparse|at.npy" in archive.namelist()) == (values.size > 1_000_000)

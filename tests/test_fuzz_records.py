@@ -15,8 +15,8 @@ from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import narrow, read_suite
 from gridcount.cli import main
 from gridcount.data.load import import_log, load
+from gridcount.files.archive import numbered
 from gridcount.training import run as runs
-from gridcount.training.checkpoints import numbered
 
 SHORT = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "1", "--no-plot", "--bins", "4"]
 TRAIN = [*SHORT, "--updates", "40", "--evaluate-every", "20"]

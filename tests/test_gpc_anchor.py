@@ -14,6 +14,7 @@ from conftest import MakeLog
 from problems import EDGE, PROBE, bandit, learn
 
 from gridcount.algorithms.blocks import make_block
+from gridcount.algorithms.contract import act
 from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored
 from gridcount.algorithms.td3 import TD3
 from gridcount.cli import main
@@ -25,7 +26,7 @@ SMALL: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "policy_rate": 1e
 
 
 def actions(prepared: Any, state: Any, observation: Any) -> Any:
-    return np.asarray(prepared.algorithm.act(state, jnp.asarray(observation)))
+    return np.asarray(act(prepared.algorithm, state, jnp.asarray(observation)))
 
 
 def habit(misleading: float = 0.0) -> Transitions:

@@ -15,6 +15,7 @@ from problems import EDGE, PROBE, bandit, learn, overestimate
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.bc import BC
 from gridcount.algorithms.blocks import make_block
+from gridcount.algorithms.contract import act
 from gridcount.algorithms.iql import IQL
 from gridcount.algorithms.sac import SAC
 from gridcount.algorithms.uwac import UWAC
@@ -49,7 +50,7 @@ def fork_value(expectile: float) -> float:
 def wishful_sac() -> float:
     """How much SAC overestimates its own actions in the bandit's gap."""
     sac, state = learn(SAC(**FIELDS, critic_rate=1e-3), bandit(), 3000)
-    actions = sac.algorithm.act(state, PROBE)
+    actions = act(sac.algorithm, state, PROBE)
     return overestimate(actions, state.critics(PROBE, actions).min(axis=0))
 
 
@@ -58,7 +59,7 @@ def wishful_sac() -> float:
 
 def test_bc_gives_the_log_s_mean_action_and_stays_in_its_data() -> None:
     prepared, state = learn(BC(**FIELDS), bandit(), 1000)
-    actions = prepared.algorithm.act(state, PROBE)
+    actions = act(prepared.algorithm, state, PROBE)
     assert float(actions.mean()) == pytest.approx((EDGE - 1) / 2, abs=0.06)
     assert float(actions.max()) < EDGE
 
@@ -69,7 +70,7 @@ def test_bc_of_the_best_episodes_gives_their_action() -> None:
     best = bandit().action[bandit().reward >= np.quantile(bandit().reward, 0.9)]
     assert len(prepared.rows.reward) == 200
     assert np.asarray(prepared.rows.action).min() >= best.min()
-    assert float(prepared.algorithm.act(state, PROBE).mean()) == pytest.approx(best.mean(), abs=0.06)
+    assert float(act(prepared.algorithm, state, PROBE).mean()) == pytest.approx(best.mean(), abs=0.06)
 
 
 def test_the_best_episodes_are_kept_whole_and_in_order(make_log: MakeLog) -> None:
@@ -91,7 +92,7 @@ def test_bc_does_not_mind_the_scale_of_its_observations(make_log: MakeLog) -> No
     actions = []
     for log in (data, scaled):
         prepared, state = learn(BC(**FIELDS), log, 20)
-        actions.append(prepared.algorithm.act(state, jnp.asarray(log.observation)))
+        actions.append(act(prepared.algorithm, state, jnp.asarray(log.observation)))
     assert np.allclose(actions[0], actions[1], atol=2e-3)
     raw = BC(**FIELDS, normalise=False).init(jax.random.key(0), scaled.rows())
     assert np.array_equal(raw.normaliser(jnp.asarray(scaled.observation)), scaled.observation)
@@ -141,14 +142,14 @@ def test_iql_s_policy_takes_the_better_action_where_cloning_takes_the_frequent_o
     better, worse = SHARE * np.exp(3 * (1 - second)), (1 - SHARE) * np.exp(-3 * second)
     preferred = GOOD * (better - worse) / (better + worse)
     assert preferred > 0.3
-    assert float(implicit().act(implicit_states[0.9], PLACES)[1, 0]) == pytest.approx(preferred, abs=0.08)
+    assert float(act(implicit(), implicit_states[0.9], PLACES)[1, 0]) == pytest.approx(preferred, abs=0.08)
     cloned, clone = learn(BC(**FIELDS), fork(), 1000)
-    assert float(cloned.algorithm.act(clone, PLACES)[1, 0]) == pytest.approx(GOOD * (2 * SHARE - 1), abs=0.05)
+    assert float(act(cloned.algorithm, clone, PLACES)[1, 0]) == pytest.approx(GOOD * (2 * SHARE - 1), abs=0.05)
 
 
 def test_iql_does_not_overestimate_in_the_gap_where_sac_does(wishful_sac: float) -> None:
     iql, state = learn(implicit(discount=0.99, expectile=0.9, advantage_scale=10.0), bandit(), 2000)
-    actions = iql.algorithm.act(state, PROBE)
+    actions = act(iql.algorithm, state, PROBE)
     assert -0.2 < float(actions.mean()) < EDGE
     assert wishful_sac > 1
     assert abs(overestimate(actions, state.critics(PROBE, actions).min(axis=0))) < 0.1
@@ -218,7 +219,7 @@ def uwac() -> tuple[UWAC, Any]:
 def test_uwac_stays_with_the_data_and_does_not_overestimate_where_sac_does(uwac: tuple[UWAC, Any], wishful_sac: float) -> None:
     """Fails without the bound on the discrepancy: the policy then runs into the gap like SAC's."""
     algorithm, state = uwac
-    actions = algorithm.act(state, PROBE)
+    actions = act(algorithm, state, PROBE)
     assert wishful_sac > 1
     assert -0.6 < float(actions.mean()) < EDGE
     assert abs(overestimate(actions, state.critics(PROBE, actions).min(axis=0))) < 0.2

@@ -19,9 +19,9 @@ from processes import HANG, commands_with, wait_for
 from gridcount.benchmark.suites import read_suite
 from gridcount.cli import main
 from gridcount.files import on_full_disk, whole_file, whole_folder, write_whole
+from gridcount.files.archive import numbered
 from gridcount.files.locks import lock
 from gridcount.training import logs
-from gridcount.training.checkpoints import numbered
 
 EXCERPT = EXCERPTS / "hopper_random-v1.hdf5"
 SMALL = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--no-plot"]

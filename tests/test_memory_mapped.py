@@ -8,8 +8,8 @@ import pytest
 
 from gridcount.cli import main
 from gridcount.data.load import load
+from gridcount.files.archive import numbered
 from gridcount.training.checkpoints import load as load_checkpoint
-from gridcount.training.checkpoints import numbered
 from gridcount.training.loop import OnDisk, make_learners, seed_keys
 
 TINY = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--no-plot", "--seeds", "2"]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gridcount.cli import main
-from gridcount.training.checkpoints import numbered
+from gridcount.files.archive import numbered
 from gridcount.training.logs import read_rows
 
 SMALL = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--no-plot"]

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from gridcount.benchmark import worker
-from gridcount.benchmark_commands import with_address
 from gridcount.cli import main
+from gridcount.commands.benchmark import with_address
 
 
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:port"])

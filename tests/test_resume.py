@@ -18,7 +18,7 @@ import pytest
 from processes import HANG
 
 from gridcount.cli import main
-from gridcount.training.checkpoints import numbered
+from gridcount.files.archive import numbered
 from gridcount.training.logs import read_rows
 from gridcount.training.progress import ConsoleDisplay
 

@@ -19,13 +19,14 @@ from rich.console import Console
 
 from gridcount.algorithms.contract import Prepared, Report, silent
 from gridcount.cli import main
-from gridcount.commands import _train_flags
+from gridcount.commands.train import _train_flags
 from gridcount.data import maze2d
 from gridcount.data.download import published
 from gridcount.data.load import settled_source
 from gridcount.data.memory import memory_limit
 from gridcount.data.transitions import Batch
 from gridcount.files import locked
+from gridcount.policy.actor import Actor, Perceptron
 from gridcount.training import run as runs
 from gridcount.training.directories import claim
 from gridcount.training.divergence import Diverged
@@ -51,8 +52,8 @@ class Tells:
     def update(self, state: dict[str, Array], batch: Batch, key: Array) -> tuple[dict[str, Array], dict[str, Array]]:
         return {"updates": state["updates"] + 1}, {"critic_loss": jnp.asarray(self.loss), "updates_before": state["updates"]}
 
-    def act(self, state: dict[str, Array], observation: Array) -> Array:
-        return observation
+    def actor(self, state: dict[str, Array]) -> Actor:
+        return Actor(Perceptron([jnp.ones((3, 2))], [jnp.zeros(2)], [], []))
 
 
 @pytest.fixture
@@ -269,7 +270,7 @@ def test_a_machine_that_reads_json_is_not_disturbed_by_notices(
         return maze_file
 
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path))
-    import_module("gridcount.data_commands")  # or a first import now would keep this `make` for the tests that follow
+    import_module("gridcount.commands.data")  # or a first import now would keep this `make` for the tests that follow
     monkeypatch.setattr(maze2d, "make", make)
     assert main(["data", "info", UMAZE, "--json"]) == 0
     out, err = capsys.readouterr()

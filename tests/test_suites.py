@@ -8,8 +8,8 @@ import pytest
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.benchmark.suites import Suite, Variant, narrow, read_suite, suite_names
-from gridcount.benchmark_commands import Benchmark, _narrowed
 from gridcount.cli import main
+from gridcount.commands.benchmark import Benchmark, _narrowed
 from gridcount.data.paper import PAPER
 from gridcount.training.run import settings
 
@@ -179,7 +179,7 @@ def test_a_run_begins_with_the_preset_it_is_made_with_whatever_its_name_promises
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("gridcount.benchmark_commands._dry_run", lambda *_: 0)
+    monkeypatch.setattr("gridcount.commands.benchmark._dry_run", lambda *_: 0)
     first = []
     for words in (["--only", "sac"], ["--only", "sac", "--preset", "paper"]):
         assert main(["benchmark", "paper/maze2d", "--dry-run", *words]) == 0

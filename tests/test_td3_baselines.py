@@ -15,7 +15,7 @@ from conftest import MakeLog
 from problems import PROBE, bandit, chain, learn, overestimate
 
 from gridcount.algorithms import papers
-from gridcount.algorithms.contract import Prepared
+from gridcount.algorithms.contract import Prepared, act
 from gridcount.algorithms.gpc_td3 import GPCTD3
 from gridcount.algorithms.presets import preset_fields
 from gridcount.algorithms.rebrac import ReBRAC, next_actions
@@ -55,7 +55,7 @@ def on_the_bandit(name: str) -> tuple[Prepared, Any]:
 
 def own_actions(prepared: Prepared, state: Any) -> tuple[jax.Array, float]:
     """What a learner does in the bandit, and how far it overestimates that."""
-    action = prepared.algorithm.act(state, PROBE)
+    action = act(prepared.algorithm, state, PROBE)
     learner: TD3State = getattr(state, "learner", state)
     normaliser = getattr(state, "normaliser", None)
     seen = PROBE if normaliser is None else normaliser(PROBE)
@@ -169,7 +169,7 @@ def test_td3_bc_s_policy_loss_is_the_paper_s(make_log: MakeLog) -> None:
     data = make_log().observation
     seen = jnp.asarray((np.asarray(batch.observation) - data.mean(axis=0)) / (data.std(axis=0) + 1e-3))
     action = state.learner.policy(seen)
-    assert np.allclose(algorithm.act(state, batch.observation), action, atol=1e-5)
+    assert np.allclose(act(algorithm, state, batch.observation), action, atol=1e-5)
     after, metrics = compiled(algorithm)(due(state), batch, jax.random.key(0))
     q = np.asarray(after.learner.critics(seen, action))[0]  # the policy climbs the critics just updated
     expected = ((np.asarray(action) - np.asarray(batch.action)) ** 2).mean() - 2.5 * (q / np.abs(q).mean()).mean()

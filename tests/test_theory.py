@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-import gridcount.theory_commands as commands
+import gridcount.commands.theory as commands
 from gridcount import GridCounter
 from gridcount.cli import main
 from gridcount.counts.grid import StateCells

@@ -24,8 +24,10 @@ from gridcount.data.catalogue import FAMILIES
 from gridcount.data.transitions import Batch
 from gridcount.envs.maze2d import Task, task
 from gridcount.evaluation.rollouts import evaluate
+from gridcount.files.archive import numbered, save_arrays
+from gridcount.policy.actor import Actor, Perceptron
 from gridcount.training import run as runs
-from gridcount.training.checkpoints import flatten, load, numbered, save, unflatten
+from gridcount.training.checkpoints import flatten, load, unflatten
 from gridcount.training.divergence import Diverged
 from gridcount.training.logs import read_rows
 from gridcount.training.loop import SideBySide, Vectorised, seed_keys
@@ -146,7 +148,7 @@ def test_every_algorithm_goes_on_from_a_file_to_the_same_bits(name: str, make_lo
     fresh = algorithm.init(init, rows)
     whole = SideBySide(make_block(algorithm, 5), [jax.tree.map(jnp.copy, fresh)], rows, [key])
     whole.advance(0)
-    save(tmp_path / "5.npz", flatten(whole.states[0]))
+    save_arrays(tmp_path / "5.npz", flatten(whole.states[0]))
     resumed = SideBySide(make_block(algorithm, 5), [unflatten(fresh, load(tmp_path / "5.npz"), tmp_path)], rows, [key])
     assert whole.advance(5) == resumed.advance(5)
     for leaf, twin in zip(jax.tree.leaves(whole.states), jax.tree.leaves(resumed.states), strict=True):
@@ -204,8 +206,8 @@ class BreaksUnseen:
         weight = jnp.where(state["updates"] == 5, jnp.inf, state["weight"])
         return {"weight": weight, "updates": state["updates"] + 1}, {"critic_loss": jnp.ones(())}
 
-    def act(self, state: dict[str, Array], observation: Array) -> Array:
-        return observation
+    def actor(self, state: dict[str, Array]) -> Actor:
+        return Actor(Perceptron([jnp.ones((3, 2))], [jnp.zeros(2)], [], []))
 
 
 def test_weights_that_go_bad_unseen_by_any_metric_are_never_saved(make_log: MakeLog, tmp_path: Path) -> None:

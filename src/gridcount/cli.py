@@ -24,16 +24,7 @@ Each command explains its flags with --help. To begin:
 
   gridcount train maze2d-umaze-v1 --seeds 2
 """
-COMMANDS = {
-    "train": "commands",
-    "algorithms": "algorithm_commands",
-    "evaluate": "commands",
-    "plot": "commands",
-    "benchmark": "benchmark_commands",
-    "report": "report_commands",
-    "data": "data_commands",
-    "theory": "theory_commands",
-}  # word -> module with its function
+COMMANDS = ("train", "algorithms", "evaluate", "plot", "benchmark", "report", "data", "theory")  # each a module of gridcount.commands
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -53,8 +44,8 @@ def main(arguments: list[str] | None = None) -> int:
         if words[0] not in COMMANDS:
             from gridcount.data.catalogue import unknown
 
-            raise unknown("command", words[0], tuple(COMMANDS))
-        return int(getattr(import_module(f"gridcount.{COMMANDS[words[0]]}"), words[0])(words[1:]))
+            raise unknown("command", words[0], COMMANDS)
+        return int(getattr(import_module(f"gridcount.commands.{words[0]}"), words[0])(words[1:]))
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
         from gridcount.data.plain_text import printable
 

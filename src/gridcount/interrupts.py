@@ -3,6 +3,7 @@
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -53,7 +54,8 @@ def stopping(first: str, second: str) -> Iterator[Stop]:
         with suppress(RuntimeError):  # it may interrupt a write to the same stream
             print(f"\n{first}", file=sys.stderr)
 
-    previous = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
+    handled = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()  # others get no signals
+    previous = {number: signal.signal(number, request) for number in handled}
     try:
         yield stop
     finally:

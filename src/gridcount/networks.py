@@ -10,6 +10,8 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from gridcount.policy.actor import Actor, Perceptron
+
 TALL = 512  # rows from which on a CPU multiplies and sums faster with features first (measured; below it is the other way round)
 LATENT_LOG_STD_RANGE = (-4.0, 15.0)  # as in BCQ's code, which the later ones with a VAE build on
 LOG_STD_LOW, LOG_STD_HIGH = -20.0, 2.0  # as in SAC's own code; GPC-SAC's builds on EDAC's, which has -5 and 2
@@ -76,6 +78,12 @@ class MLP(eqx.Module):
                 if dropout and key is not None:
                     x = drop(x, dropout, jax.random.fold_in(key, layer))
         return x
+
+    def perceptron(self, outputs: int | None = None) -> Perceptron:
+        """The same layers as arrays that act without this library; with only the first `outputs`, where given."""
+        last = slice(outputs)
+        weights, biases = [*self.weights[:-1], self.weights[-1][:, last]], [*self.biases[:-1], self.biases[-1][last]]
+        return Perceptron(weights, biases, self.gains, self.shifts, self.norm_after)
 
 
 class Critics(eqx.Module):
@@ -184,9 +192,9 @@ class TanhGaussian(eqx.Module):
         mean, log_std = self._moments(observation)
         return mean + jnp.exp(log_std) * jax.random.normal(key, (count, *mean.shape))
 
-    def mode(self, observation: Array) -> Array:
-        """The deterministic action."""
-        return jnp.tanh(self._moments(observation)[0])
+    def actor(self, normaliser: "Normaliser | None" = None) -> Actor:
+        """The deterministic policy: the tanh of the mean."""
+        return make_actor(self.trunk.perceptron(outputs=self.trunk.biases[-1].shape[-1] // 2), normaliser)
 
     def _moments(self, observation: Array) -> tuple[Array, Array]:
         mean, log_std = jnp.split(self.trunk(observation), 2, axis=-1)
@@ -204,6 +212,10 @@ class Deterministic(eqx.Module):
     def __call__(self, observation: Array) -> Array:
         """The action at each observation, in (-1, 1)."""
         return jnp.tanh(self.trunk(observation))
+
+    def actor(self, normaliser: "Normaliser | None" = None, columns: Array | None = None) -> Actor:
+        """The policy as arrays, with what it does to observations before."""
+        return make_actor(self.trunk.perceptron(), normaliser, columns)
 
 
 def _squashed_log_prob(raw: Array, noise: Array, log_std: Array) -> Array:
@@ -271,6 +283,13 @@ class Normaliser(eqx.Module):
     def __call__(self, observation: Array) -> Array:
         """The observations in the log's own scale."""
         return (observation - self.mean) / self.deviation
+
+
+def make_actor(network: Perceptron, normaliser: Normaliser | None = None, columns: Array | None = None) -> Actor:
+    """A policy of a network and of what it does to observations before."""
+    if normaliser is None:
+        return Actor(network, columns)
+    return Actor(network, columns, normaliser.mean, normaliser.deviation)
 
 
 def column_moments(observation: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

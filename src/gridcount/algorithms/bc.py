@@ -17,6 +17,7 @@ from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.networks import Deterministic, Normaliser
+from gridcount.policy.actor import Actor
 
 
 class BCState(NamedTuple):
@@ -67,9 +68,9 @@ class BC:
         policy, optimiser, value, _ = descend(optax.adam(self.policy_rate), loss, state.policy, state.policy_optimiser)
         return BCState(policy, state.normaliser, optimiser, state.updates + 1), {"policy_loss": value}
 
-    def act(self, state: BCState, observation: Array) -> Array:
-        """The policy's action."""
-        return state.policy(state.normaliser(observation))
+    def actor(self, state: BCState) -> Actor:
+        """The policy at the normalised observation."""
+        return state.policy.actor(state.normaliser)
 
 
 def count_best(episodes: int, share: float) -> int:

@@ -1,12 +1,13 @@
 """What every algorithm is: its hyper-parameters, one look at the data, and three pure functions."""
 
 from collections.abc import Callable
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jax import Array
 
 from gridcount.data.transitions import Batch, Transitions
+from gridcount.policy.actor import Actor
 
 State = TypeVar("State")
 Metrics = dict[str, Array]
@@ -31,6 +32,22 @@ def renamed(default: Any, **names: str) -> Any:
     What was recorded under the old name is read as the new one, and is still the same experiment. An old name is never used again.
     """
     return field(default=default, metadata={"renamed": names})
+
+
+def run_length(default: Any) -> Any:
+    """A field that should be the run's own number of updates: what falls over a run falls over this one. "auto" is replaced by it."""
+    return field(default=default, metadata={"run_length": True})
+
+
+def run_length_fields(algorithm: Any) -> list[str]:
+    """The fields of an algorithm that should be the run's number of updates."""
+    return [each.name for each in fields(algorithm) if each.metadata.get("run_length")]
+
+
+def with_run_length(algorithm: Any, updates: int, before: dict[str, Any]) -> Any:
+    """The algorithm with each such field that is "auto" set to a run's updates, or to what the run had before it was resumed."""
+    open_fields = [name for name in run_length_fields(algorithm) if getattr(algorithm, name) == "auto"]
+    return replace(algorithm, **{name: before.get(name, updates) for name in open_fields})
 
 
 def with_new_names(algorithm: type[Any], recorded: dict[str, Any]) -> dict[str, Any]:
@@ -60,10 +77,12 @@ class Algorithm(Protocol[State]):
     """A frozen dataclass: its fields are the config, its functions the algorithm.
 
     `prepare` sees the dataset once and is the place for what depends on data but not on a seed: automatic
-    hyper-parameters, extra columns. `init` makes a seed's state, `update` is compiled, `act` is the deterministic policy.
+    hyper-parameters, extra columns. `init` makes a seed's state, `update` is compiled, `actor` is the deterministic policy.
     """
 
-    batch_size: int
+    @property
+    def batch_size(self) -> int:
+        """Rows per update."""
 
     def prepare(self, data: Transitions) -> Prepared:
         """Settle automatic values and the columns of a batch."""
@@ -74,5 +93,11 @@ class Algorithm(Protocol[State]):
     def update(self, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         """One gradient step on a batch."""
 
-    def act(self, state: State, observation: Array) -> Array:
-        """The action a trained policy takes for each observation."""
+    def actor(self, state: State) -> Actor:
+        """The deterministic policy of a state, as arrays that act without the learner."""
+
+
+def act(algorithm: Algorithm[State], state: State, observation: Array) -> Array:
+    """The actions of a state's policy at some observations, both on the device."""
+    actions: Array = algorithm.actor(state)(observation)
+    return actions

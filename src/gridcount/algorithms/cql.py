@@ -28,6 +28,7 @@ from gridcount.algorithms.steps import descend, descend_in_parts, in_parts
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, conservative_gap, td_target
 from gridcount.networks import Critics, TanhGaussian
+from gridcount.policy.actor import Actor
 
 PART = 64  # rows of a batch that are learnt from at a time, each with all its sampled actions
 SAMPLES_OF_A_KIND = 10  # in the authors' code and in CORL's, whose thresholds are known
@@ -129,9 +130,9 @@ class CQL(SoftFields):
         metrics |= policy_metrics | {"critic_loss": value, "multiplier": multiplier}
         return CQLState(finish(self, learner), log_multiplier, multiplier_optimiser), metrics
 
-    def act(self, state: CQLState, observation: Array) -> Array:
+    def actor(self, state: CQLState) -> Actor:
         """The mode of the policy."""
-        return state.learner.acting_policy.mode(observation)
+        return state.learner.acting_policy.actor()
 
 
 def threshold(config: CQL) -> float:

@@ -24,6 +24,7 @@ from gridcount.algorithms.sac_n import EnsembleFields, prepare_rewards
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, ensemble_similarity
 from gridcount.networks import Critics
+from gridcount.policy.actor import Actor
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,6 @@ class EDAC(EnsembleFields):
         state, policy_metrics = step_policy(self, state, batch, draw_key, temperature)
         return finish(self, state), metrics | policy_metrics
 
-    def act(self, state: SACState, observation: Array) -> Array:
+    def actor(self, state: SACState) -> Actor:
         """The mode of the policy."""
-        return state.acting_policy.mode(observation)
+        return state.acting_policy.actor()

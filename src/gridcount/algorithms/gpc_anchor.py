@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, run_length, silent
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.td3 import PolicyLoss, TD3Fields, TD3State, bellman_target, init_networks, step_critics, step_policy
 from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
@@ -22,6 +22,7 @@ from gridcount.counts.units import RewardUnits
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, counted_gap_loss, deviations_apart, log_uncertainty, polyak
 from gridcount.networks import Critics, Deterministic, Normaliser, column_moments
+from gridcount.policy.actor import Actor
 
 PRIOR_ROWS = 8  # a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
 LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action is as good as constant
@@ -68,7 +69,7 @@ class GPCAnchor(TD3Fields):
     rows_per_cell: int = 128  # rows of the log in a state cell, at least
     bins: int = 20  # partitions of each action dimension in which the log's actions are counted
     average_step: float = 0.001  # how far the acting policy moves towards the learning one per update
-    schedule_updates: int | Literal["auto"] = "auto"  # the policy's rate falls over the second half of so many; auto: the run's
+    schedule_updates: int | Literal["auto"] = run_length("auto")  # the policy's rate falls over the second half of so many; auto: the run's
 
     def prepare(self, data: Transitions) -> Prepared:
         """Automatic values from the log, and every row's cell."""
@@ -99,7 +100,7 @@ class GPCAnchor(TD3Fields):
             learner,
             jax.tree.map(jnp.copy, learner.policy),
             jnp.asarray(log_deviation(rows.state_cell, cells, rows.action)),
-            ActionCounts.fit(rows.state_cell, cells, rows.action, self.bins),
+            ActionCounts(jnp.asarray(ActionCounts.fit(rows.state_cell, cells, rows.action, self.bins).counts, jnp.float32)),
             jnp.asarray(columns),
             normaliser,
         )
@@ -137,9 +138,9 @@ class GPCAnchor(TD3Fields):
         acting = polyak(state.acting_policy, learner.policy, self.average_step)
         return state._replace(learner=learner, acting_policy=acting), metrics
 
-    def act(self, state: AnchorState, observation: Array) -> Array:
+    def actor(self, state: AnchorState) -> Actor:
         """The averaged policy."""
-        return state.acting_policy(state.seen(observation))
+        return state.acting_policy.actor(state.normaliser, state.columns)
 
     def _noisy(self, action: Array, deviation: Array, key: Array) -> Array:
         """An action with clipped Gaussian noise of a deviation, within [-1, 1]."""

@@ -21,6 +21,7 @@ from gridcount.algorithms.sac import (
     step_temperature,
 )
 from gridcount.data.transitions import Batch, Transitions
+from gridcount.policy.actor import Actor
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,6 @@ class GPCSAC(CountFields, SoftFields):
         metrics |= policy_metrics | uncertainty.metrics()
         return state._replace(learner=finish(self, learner), table=table), metrics
 
-    def act(self, state: GPCState[SACState], observation: Array) -> Array:
+    def actor(self, state: GPCState[SACState]) -> Actor:
         """The mode of the policy."""
-        return state.learner.acting_policy.mode(state.seen(observation))
+        return state.learner.acting_policy.actor(state.normaliser)

@@ -14,6 +14,7 @@ from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
 from gridcount.algorithms.gpc import CountFields, GPCState, count, counted_loss, init_counts, prepare_counts
 from gridcount.algorithms.td3 import TD3Fields, TD3State, ascend, bellman_target, first, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Transitions
+from gridcount.policy.actor import Actor
 
 
 class Draw(NamedTuple):
@@ -49,6 +50,6 @@ class GPCTD3(CountFields, TD3Fields):
         learner, policy_metrics = step_policy(self, learner, ascend(first(learner.critics), batch))
         return state._replace(learner=learner, table=table), metrics | policy_metrics | uncertainty.metrics()
 
-    def act(self, state: GPCState[TD3State], observation: Array) -> Array:
+    def actor(self, state: GPCState[TD3State]) -> Actor:
         """The policy."""
-        return state.learner.policy(state.seen(observation))
+        return state.learner.policy.actor(state.normaliser)

@@ -15,11 +15,12 @@ import numpy as np
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, run_length, silent
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import advantage_weight, bellman_loss, expectile_loss, polyak, td_target
-from gridcount.networks import MLP, Critics
+from gridcount.networks import MLP, Critics, make_actor
+from gridcount.policy.actor import Actor
 
 LOG_STD_RANGE = (-5.0, 2.0)  # as in the authors' code
 
@@ -67,7 +68,7 @@ class IQL:
     batch_size: int = 256  # rows per update
     discount: float = 0.99  # gamma
     policy_rate: float = 3e-4  # Adam step of the policy at the start; it falls to 0 along half a cosine
-    schedule_updates: int = 1_000_000  # updates after which the policy's step has fallen to 0: set it to the length of the run
+    schedule_updates: int = run_length(1_000_000)  # updates after which the policy's step has fallen to 0: set it to the length of the run
     critic_rate: float = 3e-4  # Adam step of the critics
     value_rate: float = 3e-4  # Adam step of V
     target_step: float = 0.005  # how far the target critics move per update (alpha in the paper)
@@ -136,9 +137,9 @@ class IQL:
         optimisers = policy_optimiser, value_optimiser, critic_optimiser
         return IQLState(policy, value, critics, targets, *optimisers, state.updates + 1), metrics | q | {"critic_loss": loss}
 
-    def act(self, state: IQLState, observation: Array) -> Array:
+    def actor(self, state: IQLState) -> Actor:
         """The mean of the policy."""
-        return state.policy.mode(observation)
+        return make_actor(state.policy.trunk.perceptron())
 
     def _policy_adam(self) -> optax.GradientTransformation:
         """Adam whose step falls from policy_rate to 0 along half a cosine."""

@@ -20,6 +20,7 @@ from gridcount.counts.auto import auto_q_floor
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, count_penalty_loss, ensemble_spread, td_target
 from gridcount.networks import Critics
+from gridcount.policy.actor import Actor
 
 EPOCH = 1000  # updates between two looks at whether values fall
 RECORD, RECENT = 20, 5  # looks remembered, and how many of them are compared with those before
@@ -124,9 +125,9 @@ class PBRL(SoftFields):
         metrics |= policy_metrics | {"critic_loss": value, "ood_weight": beta}
         return PBRLState(finish(self, learner), weight, record), metrics
 
-    def act(self, state: PBRLState, observation: Array) -> Array:
+    def actor(self, state: PBRLState) -> Actor:
         """The mode of the policy."""
-        return state.learner.acting_policy.mode(observation)
+        return state.learner.acting_policy.actor()
 
 
 def ood_beta(config: PBRL, state: PBRLState) -> Array:

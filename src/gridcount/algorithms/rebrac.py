@@ -15,6 +15,7 @@ from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, fit, i
 from gridcount.data.transitions import Batch, Float32, Transitions
 from gridcount.losses import scale_free, squared_distance
 from gridcount.networks import Deterministic
+from gridcount.policy.actor import Actor
 
 
 @dataclass(frozen=True)
@@ -53,9 +54,9 @@ class ReBRAC(TD3Fields):
         state, policy_metrics = step_policy(self, state, policy_loss)
         return state, metrics | policy_metrics | {"strayed": strayed.mean()}
 
-    def act(self, state: TD3State, observation: Array) -> Array:
+    def actor(self, state: TD3State) -> Actor:
         """The policy."""
-        return state.policy(observation)
+        return state.policy.actor()
 
 
 def next_actions(data: Transitions) -> Any:

@@ -18,6 +18,7 @@ from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, polyak, soft_value, td_target, temperature_loss
 from gridcount.networks import LOG_STD_LOW, Critics, Initialisation, TanhGaussian
+from gridcount.policy.actor import Actor
 
 
 class SACState(NamedTuple):
@@ -85,9 +86,9 @@ class SAC(SoftFields):
         state, policy_metrics = step_policy(self, state, batch, key, temperature)
         return finish(self, state), metrics | policy_metrics
 
-    def act(self, state: SACState, observation: Array) -> Array:
+    def actor(self, state: SACState) -> Actor:
         """The mode of the policy."""
-        return state.acting_policy.mode(observation)
+        return state.acting_policy.actor()
 
 
 def init_networks(

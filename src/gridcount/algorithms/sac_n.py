@@ -24,6 +24,7 @@ from gridcount.algorithms.sac import (
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss
 from gridcount.networks import Critics
+from gridcount.policy.actor import Actor
 
 
 @dataclass(frozen=True)
@@ -60,9 +61,9 @@ class SACN(EnsembleFields):
         state, policy_metrics = step_policy(self, state, batch, key, temperature)  # the minimum over N again
         return finish(self, state), metrics | policy_metrics
 
-    def act(self, state: SACState, observation: Array) -> Array:
+    def actor(self, state: SACState) -> Actor:
         """The mode of the policy."""
-        return state.acting_policy.mode(observation)
+        return state.acting_policy.actor()
 
 
 def prepare_rewards(config: EnsembleFields, data: Transitions) -> Prepared:

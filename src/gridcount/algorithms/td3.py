@@ -18,6 +18,7 @@ from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, polyak, td_target
 from gridcount.networks import Critics, Deterministic
+from gridcount.policy.actor import Actor
 
 PolicyLoss = Callable[[Deterministic], tuple[Array, Metrics]]
 
@@ -69,9 +70,9 @@ class TD3(TD3Fields):
         state, policy_metrics = step_policy(self, state, ascend(first(state.critics), batch))
         return state, metrics | policy_metrics
 
-    def act(self, state: TD3State, observation: Array) -> Array:
+    def actor(self, state: TD3State) -> Actor:
         """The policy."""
-        return state.policy(observation)
+        return state.policy.actor()
 
 
 def init_networks(config: TD3Fields, key: Array, observation_dim: int, action_dim: int, *, norm_after: bool = False) -> TD3State:

@@ -14,6 +14,7 @@ from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first,
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import scale_free, squared_distance
 from gridcount.networks import Deterministic, Normaliser
+from gridcount.policy.actor import Actor
 
 
 class TD3BCState(NamedTuple):
@@ -58,6 +59,6 @@ class TD3BC(TD3Fields):
         learner, policy_metrics = step_policy(self, learner, policy_loss)
         return TD3BCState(learner, state.normaliser), metrics | policy_metrics
 
-    def act(self, state: TD3BCState, observation: Array) -> Array:
+    def actor(self, state: TD3BCState) -> Actor:
         """The policy at the normalised observation."""
-        return state.learner.policy(state.normaliser(observation))
+        return state.learner.policy.actor(state.normaliser)

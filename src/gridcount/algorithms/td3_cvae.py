@@ -19,6 +19,7 @@ from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first,
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import squared_distance, variational_loss
 from gridcount.networks import ConditionalVAE, Deterministic
+from gridcount.policy.actor import Actor
 
 
 class TD3CVAEState(NamedTuple):
@@ -115,9 +116,9 @@ class TD3CVAE(TD3Fields):
         learner, policy_metrics = step_policy(self, learner, policy_loss)
         return TD3CVAEState(learner, state.cvae), metrics | policy_metrics | {"next_bonus": next_bonus.mean()}
 
-    def act(self, state: TD3CVAEState, observation: Array) -> Array:
+    def actor(self, state: TD3CVAEState) -> Actor:
         """The policy."""
-        return state.learner.policy(observation)
+        return state.learner.policy.actor()
 
 
 def bonus(cvae: ConditionalVAE, observation: Array, action: Array, key: Array) -> Array:

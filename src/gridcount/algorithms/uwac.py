@@ -18,7 +18,8 @@ from gridcount.algorithms.contract import Metrics, Prepared, Report, later, sile
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import mean_discrepancy, polyak, td_target, uncertainty_weight, variational_loss, weighted_bellman_loss
-from gridcount.networks import ConditionalVAE, Critics, TanhGaussian, first_directions, spectral_norm, thin
+from gridcount.networks import LOG_STD_HIGH, ConditionalVAE, Critics, TanhGaussian, first_directions, spectral_norm, thin
+from gridcount.policy.actor import Actor, Candidates
 
 LOG_MULTIPLIER_RANGE = (-5.0, 10.0)  # BEAR's code
 LATENT_LIMIT = 0.5  # BEAR's samples of the log's actions come from latents clipped to this, as in BCQ
@@ -184,13 +185,14 @@ class UWAC:
             state.updates + 1,
         ), metrics
 
-    def act(self, state: UWACState, observation: Array) -> Array:
-        """Of the policy's candidates the one the first critic, with all its units, values most; always the same draws, so a function."""
+    def actor(self, state: UWACState) -> Actor:
+        """Of the policy's candidates the one the first critic, with all its units, values most; the draws are fixed."""
         critics, _ = self._smooth(state.critics, state.directions)
-        actions = jnp.tanh(state.policy.raw(observation, jax.random.key(0), self.candidates))  # [candidates, rows, action_dim]
-        q = critics(jnp.tile(observation, (self.candidates, 1)), actions.reshape(-1, actions.shape[-1]))[0]
-        best = q.reshape(self.candidates, -1).argmax(axis=0)
-        return jnp.take_along_axis(actions, best[None, :, None], axis=0)[0]
+        action_dim = state.policy.trunk.biases[-1].shape[-1] // 2
+        noise = jax.random.normal(jax.random.key(0), (self.candidates, action_dim))
+        critic = jax.tree.map(lambda weights: weights[0], critics.members).perceptron()
+        candidates = Candidates(noise, state.policy.log_std_low, LOG_STD_HIGH, critic)
+        return Actor(state.policy.trunk.perceptron(), candidates=candidates)
 
     def _smooth(self, critics: Critics, directions: list[Array]) -> tuple[Critics, list[Array]]:
         """The critics as they are used: spectrally normalised or as they are."""

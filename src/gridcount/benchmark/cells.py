@@ -22,6 +22,7 @@ from gridcount.evaluation.environments import has_environment
 from gridcount.files import decode_record, locked, read_record, write_whole
 from gridcount.training import run as runs
 from gridcount.training.divergence import Diverged
+from gridcount.training.experiment import Experiment, load_checked
 from gridcount.training.logs import Row, read_rows
 from gridcount.training.machine import describe_starts, peak_gigabytes
 from gridcount.training.times import Times, add_times, keep_times, read_times
@@ -101,35 +102,41 @@ class Cell:
 def run_cell(cell: Cell, directory: Path) -> list[Row]:
     """Train and score a cell in its directory, from where it stopped if it did; the rows of the results store."""
     with locked(directory / "cell"):  # an orphan of a killed run may still be saving
-        data = load(cell.data)
-        if checks.exit_code(findings := checks.check(data)) == 2:
-            raise ValueError(f"{cell.data}: " + "; ".join(finding.problem for finding in findings if finding.severity == "error"))
-        prepared = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes).prepare(data)
         environment = cell.environment or (cell.dataset if has_environment(cell.dataset) else None)
         plan = runs.Plan(
             dataset=cell.data,
             environment=environment if cell.scored else None,
             algorithm=cell.algorithm,
-            fields=runs.settings(prepared.algorithm),
+            fields={},
             seeds=cell.seeds,
             updates=cell.updates,
             evaluate_every=cell.evaluate_every,
             episodes=cell.episodes,
-            fingerprint=runs.fingerprint(data),
+            fingerprint="",
         )
+        data = load_checked(plan, tell=_tell)
+        algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
+        experiment = Experiment.prepare(plan, algorithm, data)
         found: list[Row] = []
         place = directory
-        while plan.seeds:
+        while experiment.plan.seeds:
             try:
                 with Status(place, cell, directory) as status:
-                    runs.train(plan, prepared, place, status, keep=1, data=data)
+                    experiment.train(place, status, keep=1)
             except Diverged as error:  # which is a result: kept as far as it came, and the other seeds go on without it
                 found += diverged_rows(cell, place, error)
-                plan = replace(plan, seeds=tuple(seed for seed in plan.seeds if seed != error.seed))
+                left = tuple(seed for seed in experiment.plan.seeds if seed != error.seed)
+                experiment = replace(experiment, plan=replace(experiment.plan, seeds=left))
                 place = place / f"without-seed-{error.seed}"
             else:
                 return found + rows_of(cell, place)
         return found
+
+
+def _tell(name: str, findings: list[checks.Finding]) -> None:
+    """A worker's output is the cell's log."""
+    for finding in findings:
+        print(f"{name}: {finding.severity}: {finding.problem}; {finding.advice}", flush=True)
 
 
 def rows_of(cell: Cell, directory: Path) -> list[Row]:

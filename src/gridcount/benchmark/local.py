@@ -17,8 +17,8 @@ from gridcount.benchmark.overview import Overview
 from gridcount.benchmark.store import finished_seeds, read_results, write_rows
 from gridcount.children import module_command, module_environment
 from gridcount.files import open_plain, write_whole
+from gridcount.files.archive import numbered
 from gridcount.interrupts import STOPPED, stopping
-from gridcount.training.checkpoints import numbered
 from gridcount.training.logs import Row
 from gridcount.training.loop import available_cores
 

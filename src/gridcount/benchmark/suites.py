@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
+from gridcount.algorithms.contract import run_length_fields
 from gridcount.algorithms.presets import preset_fields
 from gridcount.benchmark.cells import Cell
 from gridcount.data.catalogue import NAMES, unknown
@@ -16,7 +17,6 @@ from gridcount.data.catalogue import NAMES, unknown
 FOLDER = Path(__file__).parent / "suites"
 EPOCH = 1000  # updates
 EVALUATIONS = 5  # of a run shorter than a suite's interval: it has a curve and a headline over several all the same
-SCHEDULE = "schedule_updates"  # the field of algorithms whose steps fall over a run
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,7 @@ class Suite:
         shared = {name: value for name, value in self.fields.items() if name in known}
         changed = shared | self.algorithm_fields.get(algorithm, {}) | variant.fields
         updates = self.updates or EPOCH * preset_fields(algorithm, dataset, self.preset)["epochs"]
-        if SCHEDULE in known:
-            changed = {SCHEDULE: updates} | changed  # what falls over a run falls over this one
+        changed = dict.fromkeys(run_length_fields(ALGORITHMS[algorithm]), updates) | changed
         changes = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
         make_algorithm(algorithm, dataset, self.preset, **changes)  # an error where a field is unknown
         return Cell(
@@ -145,7 +144,8 @@ def _scaled(cell: Cell, scale: float) -> Cell:
     if scale == 1:
         return cell
     updates = min(max(round(cell.updates * scale / EPOCH), 1) * EPOCH, cell.updates)
-    schedule = {name: round(value * updates / cell.updates) for name, value in cell.changes.items() if name == SCHEDULE}
+    lengths = run_length_fields(ALGORITHMS[cell.algorithm])
+    schedule = {name: round(value * updates / cell.updates) for name, value in cell.changes.items() if name in lengths}
     return replace(cell, updates=updates, evaluate_every=_interval(cell.evaluate_every, updates), changes=cell.changes | schedule)
 
 

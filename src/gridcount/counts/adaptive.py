@@ -9,10 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import equinox as eqx
-import jax.numpy as jnp
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
 
 from gridcount.data.transitions import chunks
@@ -111,10 +108,13 @@ def _best_cut(
     return None
 
 
-class ActionCounts(eqx.Module):
-    """How often the log has an action in a cell, counted in each action dimension by itself: few numbers, whatever the dimensions."""
+class ActionCounts(NamedTuple):
+    """How often the log has an action in a cell, counted in each action dimension by itself: few numbers, whatever the dimensions.
 
-    counts: Array  # [cells, action_dim, bins]
+    NumPy's arrays or JAX's.
+    """
+
+    counts: Any  # [cells, action_dim, bins]
 
     @classmethod
     def fit(cls, cell: Any, n_cells: int, action: Any, bins: int) -> "ActionCounts":
@@ -124,19 +124,18 @@ class ActionCounts(eqx.Module):
         for rows in chunks(len(cell), 4 * dims):
             place = np.asarray(cell[rows], np.int64)[:, None] * dims + np.arange(dims)
             counts += np.bincount((place * bins + _bin(np.asarray(action[rows]), bins)).reshape(-1), minlength=len(counts))
-        return cls(jnp.asarray(counts.reshape(n_cells, dims, bins), jnp.float32))
+        return cls(counts.reshape(n_cells, dims, bins).astype(np.int32))
 
-    def __call__(self, cell: Array, action: Array) -> Array:
+    def __call__(self, cell: Any, action: Any) -> Any:
         """[rows] the smallest of the dimensions' counts: an action is as little known as its least known part."""
         dims, bins = self.counts.shape[1:]
-        here: Array = self.counts[cell[:, None], jnp.arange(dims), _bin(action, bins)]
+        here = self.counts[cell[:, None], action.__array_namespace__().arange(dims), _bin(action, bins)]
         return here.min(axis=1)
 
 
 def _bin(action: Any, bins: int) -> Any:
     """Which of equal parts of [-1, 1] each number lies in."""
-    array_of = jnp if isinstance(action, Array) else np
-    return array_of.clip(((action + 1) / 2 * bins).astype(np.int32), 0, bins - 1)
+    return action.__array_namespace__().clip(((action + 1) / 2 * bins).astype(np.int32), 0, bins - 1)
 
 
 class CellMoments(NamedTuple):

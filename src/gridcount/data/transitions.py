@@ -3,11 +3,13 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
-from jax import Array
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:  # what only reads data must not wait for JAX
+    from jax import Array
 
 Float32 = NDArray[np.float32]
 Float = NDArray[np.floating[Any]]  # single or double precision
@@ -22,11 +24,11 @@ ACTION_SLACK = 1e-5  # how far beyond [-1, 1] rounding may push an action
 class Batch(NamedTuple):
     """Rows of a dataset as an update sees them; the whole dataset is a Batch of all its rows."""
 
-    observation: Array  # [rows, observation_dim]
-    action: Array  # [rows, action_dim]
-    reward: Array  # [rows]
-    next_observation: Array  # [rows, observation_dim]
-    terminated: Array  # [rows] 1.0 where the episode truly ended, so nothing is bootstrapped
+    observation: "Array"  # [rows, observation_dim]
+    action: "Array"  # [rows, action_dim]
+    reward: "Array"  # [rows]
+    next_observation: "Array"  # [rows, observation_dim]
+    terminated: "Array"  # [rows] 1.0 where the episode truly ended, so nothing is bootstrapped
     state_cell: Any = None  # [rows] rank of the observation's grid cell, for algorithms that count
     next_state_cell: Any = None  # [rows] the same of the next observation
     next_action: Any = None  # [rows, action_dim] the log's own next action, for algorithms that ask for it
@@ -111,15 +113,20 @@ class Transitions:
 
     def in_units(self, action: NDArray[Any]) -> NDArray[Any]:
         """A policy's actions in [-1, 1], mapped back to the units the log was written in."""
-        if (self.action_low == -1).all() and (self.action_high == 1).all():
-            return action  # never scaled: not even rounded
-        scaled: NDArray[Any] = self.action_low + (action + 1) / 2 * (self.action_high - self.action_low)
-        return scaled
+        return in_units(action, self.action_low, self.action_high)
 
     def equals(self, other: "Transitions") -> bool:
         """True where every column holds the same values, whatever the names."""
         columns = (f.name for f in fields(self) if not f.name.endswith(("name", "names")))
         return all(np.array_equal(getattr(self, column), getattr(other, column)) for column in columns)
+
+
+def in_units(action: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
+    """Actions in [-1, 1] in the units where -1 means `low` and 1 means `high`."""
+    if (low == -1).all() and (high == 1).all():
+        return action  # never scaled: not even rounded
+    scaled: NDArray[Any] = low + (action + 1) / 2 * (high - low)
+    return scaled
 
 
 def chunks(rows: int, row_bytes: int) -> Iterator[slice]:

@@ -13,10 +13,10 @@ from gridcount.data.catalogue import MAZE_NAMES
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import evaluate
 from gridcount.files import whole_file
+from gridcount.files.archive import numbered
 from gridcount.losses import count_uncertainty
 from gridcount.report.experiments import in_words
 from gridcount.report.labels import dataset_in_words, run_labels
-from gridcount.training.checkpoints import numbered
 from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row
 from gridcount.training.run import Plan, read_plan, restore_policies

@@ -1,51 +1,28 @@
 """Checkpoints: one file each, whole or absent, that NumPy can open and nothing executes.
 
-A checkpoint is an uncompressed `.npz` of named arrays. Arrays that are mostly zeros (visit tables) are stored as positions and
-values. The zip format's checksums catch a damaged file. Orbax would bring sharded and asynchronous writing, which a state
-of a few hundred megabytes on one host does not need, at the price of a second of start-up and nine more packages.
+A checkpoint is an archive of named arrays (files.archive) with a record of its run. Orbax would bring sharded and asynchronous
+writing, which a state of a few hundred megabytes on one host does not need, at the price of a second of start-up and nine more
+packages.
 """
 
 import json
-import math
-import re
-import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any
 
 import jax
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
-from gridcount.data.npz import Member
-from gridcount.files import decode_record, open_plain, whole_file
+from gridcount.files import decode_record
+from gridcount.files.archive import Arrays, Described, Misfit, open_arrays
 from gridcount.files.records import AtLeastOne, Count
 from gridcount.training.logs import METRICS, Marks, read_marked
-
-SPARSE_BELOW = 0.25  # store positions and values where fewer than this share is not zero
-SPARSE_FROM = 1 << 20  # and the array has at least this many entries
-MOST_DIMENSIONS = 64  # of an array; NumPy has no more
 
 RECORD = "run"  # the array that holds a run's record, as JSON
 DELETE = "delete it to go on from the one before"
 
-Arrays = dict[str, NDArray[Any]]
 BlockMetrics = tuple[AtLeastOne, dict[str, list[float]]]  # a block's updates, and per metric its mean over them, seed by seed
-
-
-class Described(Protocol):
-    """An array, or what is known of it before it is read."""
-
-    @property
-    def shape(self) -> tuple[int, ...]: ...  # noqa: D102
-    @property
-    def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
-
-
-class Misfit(ValueError):
-    """A checkpoint that is whole, and of another configuration."""
 
 
 class Record(Marks, frozen=True, kw_only=True):
@@ -77,20 +54,13 @@ def recorded(record: Record) -> Arrays:
     return {RECORD: np.frombuffer(json.dumps(msgspec.to_builtins(record)).encode(), np.uint8)}
 
 
-def save(path: Path, arrays: Arrays) -> None:
-    """Write a checkpoint under its final name only once it is whole and on the disk."""
-    with whole_file(path) as file:
-        np.savez(file, **cast(Any, _packed(arrays)))
-
-
 def load(path: Path, expected: Mapping[str, Described] | None = None) -> Arrays:
     """Read a checkpoint; a damaged one is named, never half used.
 
     Where `expected` says what the arrays of a run are, they are compared with it before memory is taken for one: a file of
     somebody else may state any size.
     """
-    with _members(path) as members:
-        stored = _stored(members)
+    with open_arrays(path, damaged) as stored:
         if expected is not None:
             _validate_fit(path, {name: array for name, array in stored.items() if name != RECORD}, expected)
         return {name: array.read() for name, array in stored.items()}
@@ -111,8 +81,8 @@ def _validate_fit(source: Path, found: Mapping[str, Described], expected: Mappin
 def read_record(path: Path, arrays: Arrays | None = None) -> Record:
     """What a checkpoint knows of its run, from its arrays where they have been read."""
     if arrays is None:
-        with _members(path) as members:
-            arrays = {RECORD: _Dense(members[RECORD]).read()} if RECORD in members else {}
+        with open_arrays(path, damaged) as stored:
+            arrays = {RECORD: stored[RECORD].read()} if RECORD in stored else {}
     if RECORD not in arrays:  # written last
         raise damaged(path, "its end is missing")
     record = decode_record(arrays[RECORD].tobytes(), Record, f"{path}: the checkpoint is damaged", DELETE)
@@ -160,73 +130,3 @@ def _fits(directory: Path, path: Path) -> bool:
 def damaged(path: Path, how: str) -> ValueError:
     """What to say of a checkpoint that cannot be used."""
     return ValueError(f"{path}: the checkpoint is damaged ({how}); {DELETE}")
-
-
-def numbered(directory: Path) -> list[Path]:
-    """Checkpoints of a run, oldest first."""
-    return sorted((path for path in directory.glob("*.npz") if re.fullmatch("[0-9]+", path.stem)), key=lambda path: int(path.stem))
-
-
-def prune(directory: Path, keep: int) -> None:
-    """Remove all but the newest `keep` checkpoints, and what an interrupted write left behind."""
-    for path in [*numbered(directory)[:-keep], *directory.glob("[0-9]*.partial")]:
-        path.unlink()
-
-
-def _packed(arrays: Arrays) -> Arrays:
-    packed: Arrays = {}
-    for name, array in arrays.items():
-        positions = np.flatnonzero(array) if array.size >= SPARSE_FROM else None
-        if positions is not None and len(positions) < SPARSE_BELOW * array.size:
-            packed |= {f"{name}|shape": np.array(array.shape), f"{name}|at": positions, f"{name}|is": array.reshape(-1)[positions]}
-        else:
-            packed[name] = array
-    return packed
-
-
-@contextmanager
-def _members(path: Path) -> Iterator[dict[str, Member]]:
-    """The arrays of an archive, of which only headers are read yet; whatever is wrong with them names the file."""
-    try:
-        with open_plain(path, "rb") as opened, zipfile.ZipFile(opened) as archive:
-            if packed := [each.filename for each in archive.infolist() if each.compress_type != zipfile.ZIP_STORED]:
-                raise ValueError(f"'{packed[0]}' is compressed, which no checkpoint is")  # and so unpacks to any size
-            names = [name.removesuffix(".npy") for name in archive.namelist()]
-            yield {name: Member(archive, name) for name in names}
-    except (MemoryError, Misfit):
-        raise
-    except Exception as error:  # a flipped bit can make a zip file seem encrypted, from the future, or anything else
-        raise damaged(path, str(error)) from error
-
-
-class _Dense:
-    """An array that is stored as it is."""
-
-    def __init__(self, values: Member) -> None:
-        self.shape, self.dtype, self._values = values.shape, values.dtype, values
-
-    def read(self) -> NDArray[Any]:
-        return self._values.whole()
-
-
-class _Sparse:
-    """An array that is stored as the positions and values of what is not zero."""
-
-    def __init__(self, shape: Member, positions: Member, values: Member) -> None:
-        if len(shape.shape) != 1 or shape.shape[0] > MOST_DIMENSIONS:
-            raise ValueError(f"the shape of a sparse array has {shape.shape} numbers")
-        self.shape, self.dtype = tuple(map(int, shape.whole())), values.dtype
-        self._positions, self._values = positions, values
-
-    def read(self) -> NDArray[Any]:
-        whole = np.zeros(math.prod(self.shape), self.dtype)
-        whole[self._positions.whole()] = self._values.whole()
-        return whole.reshape(self.shape)
-
-
-def _stored(members: dict[str, Member]) -> dict[str, _Dense | _Sparse]:
-    """Arrays by name, not read yet."""
-    found: dict[str, _Dense | _Sparse] = {name: _Dense(member) for name, member in members.items() if "|" not in name}
-    for name in (key.removesuffix("|shape") for key in members if key.endswith("|shape")):
-        found[name] = _Sparse(*(members[f"{name}|{part}"] for part in ("shape", "at", "is")))
-    return found

@@ -4,7 +4,7 @@ from itertools import count
 from pathlib import Path
 
 from gridcount.files import validate_no_links
-from gridcount.training.checkpoints import numbered
+from gridcount.files.archive import numbered
 from gridcount.training.run import read_plan
 
 RUNS = Path("runs")

@@ -3,7 +3,7 @@
 from itertools import chain
 from pathlib import Path
 
-from gridcount.training.checkpoints import numbered
+from gridcount.files.archive import numbered
 from gridcount.training.logs import METRICS, Row, read_rows
 from gridcount.training.run import Plan
 

@@ -4,25 +4,32 @@ import hashlib
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from gridcount import __version__
 from gridcount.algorithms import ALGORITHMS
-from gridcount.algorithms.contract import Prepared, Report, with_new_names
+from gridcount.algorithms.contract import Prepared, Report, act, with_new_names
 from gridcount.algorithms.ranges import refuse_out_of_range
 from gridcount.data.catalogue import unknown
+from gridcount.data.cut import ActionUnits
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import dimensions, refuse_misfit
 from gridcount.evaluation.rollouts import Act, InUnits, evaluate
-from gridcount.files import locked, read_record, validate_no_links, write_whole
+from gridcount.files import archive, locked, read_record, validate_no_links, write_whole
+from gridcount.files.archive import numbered, prune
 from gridcount.files.records import AtLeastOne, Count
 from gridcount.interrupts import Stop, stopping
+from gridcount.policy import store
+from gridcount.policy.actor import Actor
+from gridcount.policy.counts import LogCounts
 from gridcount.training import checkpoints
 from gridcount.training.checkpoints import BlockMetrics, Record
 from gridcount.training.divergence import Diverged, find_divergence, metric_limit, why_diverged
@@ -33,9 +40,22 @@ from gridcount.training.machine import describe_machine, read_starts
 from gridcount.training.progress import Display
 
 EPOCH = 1000  # updates per block at most
-OWN_FILES = (METRICS, "environment.json", "checkpoints", "tensorboard")  # what a run makes besides config.json, which comes first
+OWN_FILES = (
+    METRICS,
+    "environment.json",
+    "checkpoints",
+    store.FOLDER,
+    "tensorboard",
+)  # what a run makes besides config.json, which comes first
 AFTER_BLOCK = "stopping after this block of updates; press Ctrl-C again to stop at once"
 AT_ONCE = "stopped at once; go on from the last checkpoint, if there is one, with --run {} --resume"
+
+
+Stops = Callable[[Row], bool | None]  # sees a row of metrics and says whether the run should stop
+
+
+def never(row: Row) -> None:
+    """A callback that stops nothing."""
 
 
 class Interrupted(RuntimeError):
@@ -82,6 +102,10 @@ class Plan:
     def evaluates_after(self, done: int) -> bool:
         """Whether policies are scored after this many updates: at every multiple of `evaluate_every`, and at the end."""
         return done == self.updates or done % self.evaluate_every == 0
+
+    def action_units(self) -> ActionUnits:
+        """How the data came to have its actions in [-1, 1]."""
+        return ActionUnits(self.scale_actions, self.action_low, self.action_high)
 
     def block_after(self, done: int) -> int:
         """How many updates come next: an epoch, or what is left to the next evaluation; 0 at the end."""
@@ -137,16 +161,22 @@ def train(
     display: Display,
     *,
     keep: int = 2,
+    keep_policies: int | None = None,
     save_every: float = 60.0,
     data: Transitions | None = None,
     judge: LogJudge | None = None,
+    callback: Stops = never,
 ) -> list[Row]:
     """Carry out a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics.
 
-    With the data that `prepared` was made of, policies are compared with it at every evaluation, and their actions are in its units.
-    A judge that was fitted to it before is used as it is.
+    With the data that `prepared` was made of, policies are compared with it at every evaluation, their actions are in its units, and
+    they are kept in the folder `policy/`: as many as checkpoints, unless `keep_policies` says otherwise.
+    A judge that was fitted to it before is used as it is. `callback` sees every row of metrics, and the run stops where it returns True.
     """
-    refuse_unfit(plan, prepared, keep)
+    refuse_unfit(plan, prepared)
+    for name, count in {"keep": keep, "keep_policies": keep if keep_policies is None else keep_policies}.items():
+        if count < 1:
+            raise ValueError(f"{name} is {count}; a run keeps at least 1")
     busy = f"{directory}: another process is training this run; wait until it ends, or stop it first"
     validate_no_links(directory)
     with locked(directory / "run", busy):
@@ -156,14 +186,21 @@ def train(
             raise ValueError(f"{directory / found[0]}: was not written by gridcount; name an empty directory with --run")
         if judge is None and data is not None:
             judge = LogJudge.fit(data, prepared)
-        return _train(plan, prepared, directory, display, keep, save_every, data, judge)
+        kept = _Kept(keep, keep if keep_policies is None else keep_policies, save_every)
+        return _train(plan, prepared, directory, display, kept, data, judge, callback)
 
 
-def refuse_unfit(plan: Plan, prepared: Prepared, keep: int) -> None:
+class _Kept(NamedTuple):
+    """What stays on disk, and how often it is written."""
+
+    checkpoints: int
+    policies: int
+    seconds: float  # between checkpoints, at least
+
+
+def refuse_unfit(plan: Plan, prepared: Prepared) -> None:
     """Refuse what cannot be carried out with this data, before a directory is made for it."""
     plan.check()
-    if keep < 1:
-        raise ValueError(f"keep is {keep}; a run keeps at least 1 checkpoint")
     if plan.environment is not None:
         refuse_misfit(plan.environment, prepared.rows.observation.shape[1], prepared.rows.action.shape[1])
 
@@ -173,10 +210,10 @@ def _train(
     prepared: Prepared,
     directory: Path,
     display: Display,
-    keep: int,
-    save_every: float,
+    kept: _Kept,
     data: Transitions | None,
     judge: LogJudge | None,
+    callback: Stops,
 ) -> list[Row]:
     keys = [seed_keys(seed) for seed in plan.seeds]
     states, record = _newest(directory, plan, prepared)
@@ -194,23 +231,25 @@ def _train(
         while size := plan.block_after(training.done):
             training.advance(size)
             if plan.evaluates_after(training.done):
-                training.evaluate()
-                if training.done == plan.updates or time.monotonic() - last_save > save_every:
-                    training.save(keep)
+                for row in training.evaluate():
+                    stop.requested = bool(callback(row)) or stop.requested
+                if training.done == plan.updates or time.monotonic() - last_save > kept.seconds:
+                    training.save(kept)
                     last_save = time.monotonic()
             if stop.requested and training.done < plan.updates:
-                training.save(keep)
+                training.save(kept)
                 raise Interrupted(f"stopped at update {training.done:,}; everything is in {directory}")
     return read_rows(directory)
 
 
 def _newest(directory: Path, plan: Plan, prepared: Prepared) -> tuple[list[Any] | None, Record]:
     """The states and the record of a run's newest checkpoint; without one no states, and the record of a run that begins."""
-    saved = checkpoints.numbered(directory / "checkpoints")
+    saved = numbered(directory / "checkpoints")
     if not saved:
         return None, Record(updates=0, pending=[], sizes={})
     states, record = _restore(saved[-1], [_template(prepared)] * len(plan.seeds), plan)
     checkpoints.validate_rows_kept(directory, saved, record)
+    store.forget_after(directory / store.FOLDER, record.updates)
     return states, record
 
 
@@ -239,7 +278,7 @@ class _Training:
 
     def __post_init__(self) -> None:
         """Compile once what every evaluation and check needs."""
-        self.act = jax.jit(self.prepared.algorithm.act)
+        self.act = jax.jit(partial(act, self.prepared.algorithm))
         self.limit = metric_limit(self.prepared.algorithm, self.prepared.rows)
 
     def advance(self, size: int) -> None:
@@ -251,7 +290,7 @@ class _Training:
         self.pending.append((size, {name: values.tolist() for name, values in metrics.items()}))
         self.display.advance(self.done, self.pending[-1][1])
 
-    def evaluate(self) -> None:
+    def evaluate(self) -> list[Row]:
         """Score every seed's policy, hold it against the log, and write a row each."""
         in_units = None if self.data is None else self.data.in_units
         states, observation_dim = self.learners.states, self.prepared.rows.observation.shape[1]
@@ -259,16 +298,18 @@ class _Training:
         if self.judge is not None:
             measured = [self.judge.measure(_policy(self.act, state)) for state in states]
             evaluations = [each | more for each, more in zip(evaluations, measured, strict=True)]
-        for row in _rows(self.plan, self.done, self.pending, evaluations):
+        rows = list(_rows(self.plan, self.done, self.pending, evaluations))
+        for row in rows:
             self.log.write(row)
             self.display.evaluated(row)
             if self.judge is not None and (warning := self.judge.warning(row)):
                 self.display.warn(warning)
         self.log.flush()
         self.pending = []
+        return rows
 
-    def save(self, keep: int) -> None:
-        """Write a checkpoint, and remove all but the newest `keep`."""
+    def save(self, kept: _Kept) -> None:
+        """Write a checkpoint and the policies, and remove the oldest of those beyond what is kept."""
         arrays = {
             f"seed{seed}{name}": leaf
             for seed, state in zip(self.plan.seeds, self.learners.states, strict=True)
@@ -277,26 +318,59 @@ class _Training:
         marks = self.log.marks()
         record = Record(updates=self.done, pending=self.pending, sizes=marks.sizes, digests=marks.digests)
         folder = self.directory / "checkpoints"
-        checkpoints.save(folder / f"{self.done:010d}.npz", arrays | checkpoints.recorded(record))
-        checkpoints.prune(folder, keep)
+        archive.save_arrays(folder / f"{self.done:010d}.npz", arrays | checkpoints.recorded(record))
+        prune(folder, kept.checkpoints)
+        if self.data is not None:
+            self._save_policies(self.data, kept.policies)
+
+    def _save_policies(self, data: Transitions, keep: int) -> None:
+        """Keep what acting needs, apart from what training needs."""
+        folder = self.directory / store.FOLDER
+        if not (folder / store.COUNTS).exists():
+            store.write_counts(folder, LogCounts.fit(data))
+        actors = {seed: self.prepared.algorithm.actor(state) for seed, state in zip(self.plan.seeds, self.learners.states, strict=True)}
+        store.write_actors(folder, self.done, actors, keep)
+        store.write_facts(folder, policy_facts(self.plan, data))  # last: with it the folder is a policy
 
     def _diverged(self, seed: int, what: str, metrics: SeedMetrics) -> Diverged:
         """What to raise, with the last good checkpoint and the likeliest cause."""
-        kept = checkpoints.numbered(self.directory / "checkpoints")
+        kept = numbered(self.directory / "checkpoints")
         last = f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. "
         q = float(metrics["q_data"][self.plan.seeds.index(seed)]) if "q_data" in metrics else None
         return Diverged(seed, what, self.done, f"{last}{why_diverged(self.prepared, self.data, q)}")
 
 
+def host_actor(prepared: Prepared, state: Any) -> Actor:
+    """A state's policy in NumPy's arrays."""
+    actor: Actor = jax.tree.map(np.asarray, prepared.algorithm.actor(state))
+    return actor
+
+
+def policy_facts(plan: Plan, data: Transitions) -> store.Facts:
+    """What a run's policies are, for whoever acts with them."""
+    return store.Facts(
+        algorithm=plan.algorithm,
+        fields=plan.fields,
+        dataset=Path(plan.dataset).name,
+        fingerprint=plan.fingerprint,
+        seeds=plan.seeds,
+        observation_names=data.observation_names,
+        action_names=data.action_names,
+        action_low=tuple(data.action_low.tolist()),
+        action_high=tuple(data.action_high.tolist()),
+        version=__version__,
+    )
+
+
 def restore_policies(directory: Path, prepared: Prepared) -> tuple[list[Any], list[Act], int]:
     """The states and deterministic policies in a run's newest checkpoint, one per seed, and their number of updates."""
     plan = read_plan(directory)
-    saved = checkpoints.numbered(directory / "checkpoints")
+    saved = numbered(directory / "checkpoints")
     if not saved:
         raise FileNotFoundError(f"{directory}: the run has no checkpoint yet; let it train a little longer")
     states, record = _restore(saved[-1], [_template(prepared)] * len(plan.seeds), plan)
-    act = jax.jit(prepared.algorithm.act)
-    return states, [_policy(act, state) for state in states], record.updates
+    acting = jax.jit(partial(act, prepared.algorithm))
+    return states, [_policy(acting, state) for state in states], record.updates
 
 
 def refuse_other_plan(directory: Path, plan: Plan) -> None:

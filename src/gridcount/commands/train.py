@@ -1,0 +1,227 @@
+"""`gridcount train`: a dataclass is the command's flags, and its comments are their help."""
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field, make_dataclass, replace
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+from rich.console import Console
+
+from gridcount.algorithms import make_algorithm
+from gridcount.algorithms.contract import run_length_fields
+from gridcount.algorithms.presets import Preset, preset_fields
+from gridcount.algorithms.ranges import refuse_out_of_range
+from gridcount.data import check as checks
+from gridcount.data.catalogue import NAMES
+from gridcount.data.columns import Columns
+from gridcount.data.cut import ActionUnits
+from gridcount.data.load import Source, known_names, settled_source
+from gridcount.data.transitions import Transitions
+from gridcount.evaluation.environments import trust
+from gridcount.files import on_full_disk
+from gridcount.interrupts import STOPPED
+from gridcount.report.headline import headline_table, how_to_judge
+from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
+from gridcount.training import run as runs
+from gridcount.training.compiled import keep_compiled
+from gridcount.training.directories import claim, find_unfinished
+from gridcount.training.experiment import EVALUATE_EVERY, Experiment, find_environment, load_checked, without_misfit
+from gridcount.training.progress import ConsoleDisplay
+
+SOURCES = {"d4rl": " (D4RL's file)", "generated": " (generated here)", "": ""}
+
+
+@dataclass(frozen=True)
+class Train:
+    """Train a policy from logged data, evaluating it as it learns."""
+
+    dataset: tyro.conf.Positional[str]  # a dataset name such as maze2d-umaze-v1, an imported name, or a file (.hdf5, .npz, .parquet, .csv)
+    columns: Annotated[Columns, tyro.conf.arg(name="")] = field(default_factory=Columns)  # of a table: which columns are what
+    algo: str = ""  # the algorithm; by default gpc-anchor for a log of your own, and gpc-sac for a published dataset
+    env: str | None = None  # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
+    preset: Preset = "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
+    seeds: int = 1  # how many seeds to train together
+    seed: int = 0  # the first seed
+    source: Source = "auto"  # for Maze2D names: D4RL's file or data generated here; "auto": D4RL's where it was downloaded before
+    updates: int | None = None  # gradient updates; by default the preset's, or on --resume the run's own
+    evaluate_every: int | None = None  # updates between evaluations, and there is one at the end; by default 5000, or the run's own
+    episodes: int = 20  # episodes per evaluation and seed
+    run: Path | None = None  # run directory; by default a new one under runs/
+    resume: bool = False  # go on with the run in --run, or the newest unfinished one of this dataset and algorithm
+    keep: int = 2  # checkpoints kept
+    keep_policies: int | None = None  # policies kept, one per checkpoint; by default as many as checkpoints
+    checkpoint_seconds: float = 60.0  # least time between checkpoints; the last update always makes one
+    plot: bool = True  # draw the pictures at the end
+    actions: Annotated[ActionUnits, tyro.conf.arg(name="")] = field(
+        default_factory=ActionUnits
+    )  # of a file: how they come to lie in [-1, 1]
+    memory_map: bool = False  # leave an imported or named dataset on disk and read batches ahead; done by itself where memory is short
+
+
+def train(words: list[str]) -> int:
+    """Train, or go on training."""
+    keep_compiled()
+    options, algorithm = _train_flags(words)
+    if options.env is not None:
+        trust(options.env)
+    console = make_console()
+    resumed = find_unfinished(options.run, _resolved(options.dataset), options.algo) if options.resume else None
+    environment, unscored = find_environment(options.dataset, options.env)
+    plan = replace(_plan(options, runs.read_plan(resumed) if resumed else None), environment=environment)
+    plan.check()  # before a dataset is made or read for nothing
+    data = _load(plan, options.memory_map, console)
+    if options.env is None:  # what was not asked for must not stop the training
+        plan, misfit = without_misfit(plan, data)
+        unscored = misfit or unscored
+    experiment = Experiment.prepare(plan, algorithm, data, resumed=resumed)
+    directory = resumed or claim(options.run, f"{Path(options.dataset).stem}-{options.algo}")
+    for line in _introduction(options, experiment, unscored, directory):
+        console.print(line, soft_wrap=True)
+    again = "gridcount train " + shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
+    try:
+        with on_full_disk(directory, f"Checkpoints and metrics written before are kept: make room, then go on with: {again}"):
+            rows = experiment.train(
+                directory,
+                ConsoleDisplay(console),
+                keep=options.keep,
+                keep_policies=options.keep_policies,
+                save_every=options.checkpoint_seconds,
+            )
+    except runs.Interrupted as stopped:
+        console.print(f"{stopped}\nGo on with: {again}", soft_wrap=True)
+        return STOPPED
+    if experiment.plan.environment is None:
+        console.print(how_to_judge(rows, experiment.judge, directory), soft_wrap=True)
+    else:
+        console.print(headline_table(rows))
+    if options.plot:
+        try:
+            return draw(directory, experiment.prepared, data, console)
+        except ImportError as error:  # Matplotlib is an extra; a run that trained well has not failed for want of it
+            console.print(f"no pictures: {error}", soft_wrap=True)
+    return 0
+
+
+def _load(plan: runs.Plan, memory_map: bool, console: Console) -> Transitions:
+    """The data of a plan, with a bar while a maze is generated and a table of what is wrong with it."""
+
+    def tell(name: str, findings: list[checks.Finding]) -> None:
+        console.print(checks.render(name, findings))
+
+    return with_bar(plan.dataset, lambda progress: load_checked(plan, memory_map=memory_map, tell=tell, progress=progress))
+
+
+def _introduction(options: Train, experiment: Experiment, unscored: str, directory: Path) -> Iterator[str]:
+    """What is about to be trained, where every automatic value comes from, and where it goes."""
+    plan, prepared = experiment.plan, experiment.prepared
+    yield (
+        f"{len(experiment.data):,} transitions of {options.dataset}{SOURCES[plan.source]}"
+        f"; {options.algo}, preset {options.preset}, seeds {list(plan.seeds)}"
+    )
+    yield from (f"  {name}: {note}" for name, note in prepared.notes.items())
+    for name in run_length_fields(prepared.algorithm):
+        if (length := getattr(prepared.algorithm, name)) != plan.updates:
+            flag = f"--{name.replace('_', '-')} {plan.updates}"
+            yield f"  {name} is {length:,}, and the run makes {plan.updates:,} updates ({flag} makes them equal)"
+    if plan.environment not in (None, options.env, options.dataset):
+        yield f"  scored in {plan.environment}, where the log was collected"
+    if plan.environment is None:
+        yield f"  {unscored}: the policy is trained but not scored (name one with --env)"
+    yield f"  run directory: {directory}"
+
+
+def draw(directory: Path, prepared: Any, data: Transitions, console: Console) -> int:
+    """Draw a run and say where its pictures are."""
+    from gridcount.report.pictures import draw_run
+
+    pictures = draw_run(directory, prepared, data)
+    for path in pictures:
+        console.print(f"picture: {path}", soft_wrap=True)
+    if not pictures:
+        console.print(f"{directory}: no evaluation has been written yet, so there is nothing to draw", soft_wrap=True)
+    return 0
+
+
+def _train_flags(words: list[str]) -> tuple[Train, Any]:
+    """The flags of `train`, which depend on the algorithm and its preset for the dataset: those are looked up first."""
+    algo, preset = _value(words, "--algo") or _default_algorithm(words), _value(words, "--preset") or Train.preset
+    kind = type(make_algorithm(algo, "", preset))  # which refuses unknown ones in its own words
+    refuse_unknown_flags(words, Train, kind)
+    unprefixed: Any = tyro.conf.OmitArgPrefixes
+    options, algorithm = unprefixed[Train], unprefixed[kind]
+    # First without the preset, to learn of what dataset it is to be; whoever asks for help need not name one.
+    flags: Any = make_dataclass("Flags", [("options", options), ("algorithm", algorithm)], frozen=True)
+    plain = [word for word in words if word not in ("-h", "--help")]
+    first: Any = tyro.cli(flags, args=plain, prog="gridcount train", default=flags(Train(""), kind()))
+    default = make_algorithm(algo, _preset_name(first.options), preset)
+    flags = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
+    parsed: Any = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
+    refuse_out_of_range(parsed.algorithm)
+    return replace(parsed.options, algo=algo), parsed.algorithm
+
+
+def _default_algorithm(words: list[str]) -> str:
+    """What is trained where --algo is not given: what the resumed --run trained, or the algorithm that suits the data.
+
+    GPC-Anchor needs no settings for a dataset. Published datasets and the paper's preset keep the paper's GPC-SAC.
+    """
+    run = _value(words, "--run")
+    if "--resume" in words and run and (Path(run) / "config.json").is_file():
+        return runs.read_plan(Path(run)).algorithm
+    named = [word for before, word in pairwise(["", *words]) if before != "--run"] + [_value(words, "--env")]
+    published = any(name in NAMES for name in named) or _value(words, "--preset") == "paper"
+    return "gpc-sac" if published else "gpc-anchor"
+
+
+def _value(words: list[str], flag: str) -> str | None:
+    """What a flag is given, as in `--flag value` or `--flag=value`; the last one counts."""
+    found = None
+    for word, after in pairwise([*words, None]):
+        if word is not None and word.split("=")[0] == flag:
+            found = word.partition("=")[2] if "=" in word else after
+    return found
+
+
+def _preset_name(options: Train) -> str:
+    """The dataset whose presets apply: the one named, or for a file the one whose environment is named."""
+    return next((name for name in (options.dataset, options.env) if name in NAMES), "") or ""
+
+
+def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
+    """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is filled in later."""
+    planned = 1000 * preset_fields(options.algo, _preset_name(options), options.preset)["epochs"]
+    recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
+    columns, units = options.columns.given(), options.actions
+    if before is not None:  # the run's own, where the flags say nothing
+        columns = columns or before.columns
+        units = units if units != ActionUnits() else before.action_units()
+    return runs.Plan(
+        dataset=_resolved(options.dataset),
+        environment=None,
+        algorithm=options.algo,
+        fields={},
+        seeds=tuple(range(options.seed, options.seed + options.seeds)),
+        updates=options.updates if options.updates is not None else before.updates if before else planned,
+        evaluate_every=(
+            options.evaluate_every if options.evaluate_every is not None else before.evaluate_every if before else EVALUATE_EVERY
+        ),
+        episodes=options.episodes,
+        fingerprint="",
+        source=settled_source(options.dataset, recorded),
+        columns=columns,
+        **asdict(units),
+    )
+
+
+def _resolved(dataset: str) -> str:
+    """A name as it is, a file or folder by its whole path: a run must find its data again from any folder."""
+    return str(Path(dataset).resolve()) if dataset not in known_names() and Path(dataset).exists() else dataset
+
+
+def _without_resume(words: list[str]) -> list[str]:
+    """The user's own words less --run DIR and --resume, to be repeated in advice."""
+    kept = [word for i, word in enumerate(words) if word != "--resume" and word != "--run" and (i == 0 or words[i - 1] != "--run")]
+    return [word for word in kept if not word.startswith("--run=")]

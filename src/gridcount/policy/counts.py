@@ -1,0 +1,55 @@
+"""The log's own counts, as a policy takes them along: how often the log has an action in a state's cell."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcount.counts.adaptive import LEAF, ActionCounts, AdaptiveCells
+from gridcount.data.transitions import Transitions
+from gridcount.files.archive import Arrays
+
+ROWS_PER_CELL = 128  # of the log, at least
+BINS = 20  # partitions of each action dimension
+TREE = ("column", "threshold", "below", "above")
+
+
+class LogCounts(NamedTuple):
+    """State cells that follow the log, and its counts of actions in them; small, whatever the size of the log."""
+
+    cells: AdaptiveCells
+    actions: ActionCounts
+
+    @classmethod
+    def fit(cls, data: Transitions) -> "LogCounts":
+        """Count a log, whose columns may be memory-mapped."""
+        cells = AdaptiveCells.fit(data.observation, data.action, ROWS_PER_CELL)
+        return cls(cells, ActionCounts.fit(cells.rank(data.observation), cells.n_cells, data.action, BINS))
+
+    def __call__(self, observation: NDArray[np.float32], action: NDArray[Any]) -> NDArray[np.int64]:
+        """[rows] how often the log has actions in [-1, 1] at these observations: the smallest of the action dimensions' counts."""
+        count: NDArray[np.int64] = self.actions(self.cells.rank(observation), action).astype(np.int64)
+        return count
+
+    def arrays(self) -> Arrays:
+        """For a file."""
+        return {name: np.asarray(getattr(self.cells, name)) for name in TREE} | {"counts": self.actions.counts}
+
+    @classmethod
+    def of(cls, arrays: Arrays, observation_dim: int, action_dim: int) -> "LogCounts":
+        """From a file; raises ValueError where its arrays are not a tree over such observations with counts of such actions."""
+        column, threshold, below, above = (arrays[name] for name in TREE)
+        counts = arrays["counts"]
+        nodes = np.arange(len(column))
+        cell = column == LEAF
+        whole = all(array.dtype == np.int32 for array in (column, below, above, counts)) and threshold.dtype == np.float32
+        if not whole or any(array.shape != column.shape for array in (threshold, below, above)) or not cell.any():
+            raise ValueError("its tree of cells is not one")
+        if not ((column >= LEAF) & (column < observation_dim)).all():
+            raise ValueError(f"its tree cuts a column that {observation_dim} observations do not have")
+        down = ~cell & ((below <= nodes) | (above <= nodes) | (below >= len(nodes)) | (above >= len(nodes)))
+        if down.any() or sorted(below[cell]) != list(range(int(cell.sum()))):
+            raise ValueError("the nodes of its tree do not lead to its cells")
+        if counts.ndim != 3 or counts.shape[:2] != (cell.sum(), action_dim) or not counts.shape[2]:
+            raise ValueError(f"its counts have shape {counts.shape}, for {cell.sum()} cells and {action_dim} actions")
+        return cls(AdaptiveCells(column, threshold, below, above, int(cell.sum())), ActionCounts(counts))

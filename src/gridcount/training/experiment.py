@@ -1,0 +1,163 @@
+"""An experiment: load, check, prepare, train. The command line, benchmark cells and Python calls all go through here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from gridcount.algorithms.contract import Prepared, with_run_length
+from gridcount.data import check as checks
+from gridcount.data.columns import Columns
+from gridcount.data.load import load, recorded_environment
+from gridcount.data.log import Log
+from gridcount.data.maze2d import Progress
+from gridcount.data.transitions import Transitions
+from gridcount.evaluation.environments import dimensions, has_environment, refuse_misfit, why_none
+from gridcount.training import run as runs
+from gridcount.training.judging import LogJudge
+from gridcount.training.logs import Row
+from gridcount.training.progress import Display
+from gridcount.training.run import Plan, Stops, never
+
+EVALUATE_EVERY = 5000  # updates, where nobody says otherwise
+Tell = Callable[[str, list[checks.Finding]], None]  # shows a dataset's problems to a person
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """What is ready to be trained: a plan with every automatic value settled, and the data it was settled by."""
+
+    plan: Plan
+    prepared: Prepared
+    data: Transitions
+    judge: LogJudge
+
+    @classmethod
+    def prepare(cls, plan: Plan, algorithm: Any, data: Transitions, *, resumed: Path | None = None) -> "Experiment":
+        """Settle what depends on the data, and refuse what cannot be carried out before a directory is made for it.
+
+        A run that is resumed must be the same experiment, and keeps the schedule it began with.
+        """
+        before = runs.read_plan(resumed).fields if resumed else {}
+        prepared = with_run_length(algorithm, plan.updates, before).prepare(data)
+        plan = replace(plan, fields=runs.settings(prepared.algorithm), fingerprint=runs.fingerprint(data))
+        runs.refuse_unfit(plan, prepared)
+        if resumed:
+            runs.refuse_other_plan(resumed, plan)
+        return cls(plan, prepared, data, LogJudge.fit(data, prepared))
+
+    def train(
+        self,
+        directory: Path,
+        display: Display,
+        *,
+        keep: int = 2,
+        keep_policies: int | None = None,
+        save_every: float = 60.0,
+        callback: Stops = never,
+    ) -> list[Row]:
+        """Carry it out in a directory, from its newest checkpoint if there is one; returns all rows of metrics."""
+        return runs.train(
+            self.plan,
+            self.prepared,
+            directory,
+            display,
+            keep=keep,
+            keep_policies=keep_policies,
+            save_every=save_every,
+            data=self.data,
+            judge=self.judge,
+            callback=callback,
+        )
+
+
+def load_checked(plan: Plan, *, memory_map: bool = False, tell: Tell, progress: Progress | None = None) -> Transitions:
+    """A plan's data, all its problems told before an hour is spent on it; errors end the experiment.
+
+    It is left on disk where asked, or where it would fill more than half of the memory.
+    """
+    findings: list[checks.Finding] | None = None
+    units = plan.action_units()
+
+    def judge(log: Log) -> None:
+        nonlocal findings
+        findings = checks.check(log, None, units.scale_actions, units.bounds)
+
+    try:
+        data = _load(plan, memory_map, judge, progress)
+    except ValueError:
+        _tell_loud(plan.dataset, findings or [], tell)
+        raise
+    if findings is None:  # imported or left on disk: the log itself was judged when it was imported
+        findings = checks.check(data)
+    refuse_bad(plan.dataset, findings, tell)
+    return data
+
+
+def refuse_bad(name: str, findings: list[checks.Finding], tell: Tell) -> None:
+    """Tell a dataset's errors and warnings, and raise where it has errors."""
+    _tell_loud(name, findings, tell)
+    if errors := [finding for finding in findings if finding.severity == "error"]:
+        told = "; ".join(finding.problem for finding in errors)
+        raise ValueError(f"{name}: {told}. Repair the errors before training; `gridcount data check` shows them with their rows")
+
+
+def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Transitions]:
+    """The data and the prepared algorithm of a run, as they were when it started; the data may be at hand already."""
+    plan, algorithm = runs.read_plan(run), runs.algorithm_of(run)
+    if data is None:
+        try:
+            data = _load(plan)
+        except (ValueError, OSError) as error:
+            raise ValueError(f"{run}: the run needs the data it was trained on, and looked for it at {plan.dataset}: {error}") from error
+    if (found := runs.fingerprint(data)) != plan.fingerprint:
+        raise ValueError(f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})")
+    return algorithm.prepare(data), data
+
+
+def find_environment(dataset: str, wanted: str | None) -> tuple[str | None, str]:
+    """Where to score policies, and if nowhere, why: training must not need the simulator of a dataset that comes with one."""
+    if wanted is not None:
+        return wanted, ""
+    if has_environment(dataset):
+        try:
+            dimensions(dataset)
+        except ImportError as error:
+            return None, str(error)
+        return dataset, ""
+    collected = recorded_environment(dataset)
+    if collected is None:
+        return None, why_none(dataset)
+    if collected.options:
+        return None, f"the log was collected in {collected.id} with options of its own ({', '.join(collected.options)})"
+    try:
+        dimensions(collected.id)
+    except (ImportError, ValueError) as error:
+        message = f"{dataset}: the log was collected in {collected.id}"
+        return None, f"{message}, which cannot be made here: {str(error).splitlines()[0]}"
+    return collected.id, ""
+
+
+def without_misfit(plan: Plan, data: Transitions) -> tuple[Plan, str]:
+    """The plan without an environment that nobody asked for and that does not fit the data, and why it was left out."""
+    if plan.environment is None:
+        return plan, ""
+    try:
+        refuse_misfit(plan.environment, data.observation_dim, data.action_dim)
+    except ValueError as error:
+        return replace(plan, environment=None), str(error).split(";")[0]
+    return plan, ""
+
+
+def _load(
+    plan: Plan, memory_map: bool = False, judge: Callable[[Log], None] | None = None, progress: Progress | None = None
+) -> Transitions:
+    units, source = plan.action_units(), plan.source or "auto"
+    reading: dict[str, Any] = {"source": source, "scale_actions": units.scale_actions, "action_bounds": units.bounds}
+    columns = Columns.of(plan.dataset, plan.columns)
+    return load(plan.dataset, columns, memory_map=memory_map or None, judge=judge, progress=progress, **reading)
+
+
+def _tell_loud(name: str, findings: list[checks.Finding], tell: Tell) -> None:
+    if loud := [finding for finding in findings if finding.severity != "note"]:
+        tell(name, loud)
