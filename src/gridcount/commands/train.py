@@ -12,7 +12,7 @@ from rich.console import Console
 
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import run_length_fields
-from gridcount.algorithms.presets import Preset, preset_fields
+from gridcount.algorithms.presets import Preset, default_algorithm, preset_fields
 from gridcount.algorithms.ranges import refuse_out_of_range
 from gridcount.data import check as checks
 from gridcount.data.catalogue import NAMES
@@ -172,8 +172,8 @@ def _default_algorithm(words: list[str]) -> str:
     if "--resume" in words and run and (Path(run) / "config.json").is_file():
         return runs.read_plan(Path(run)).algorithm
     named = [word for before, word in pairwise(["", *words]) if before != "--run"] + [_value(words, "--env")]
-    published = any(name in NAMES for name in named) or _value(words, "--preset") == "paper"
-    return "gpc-sac" if published else "gpc-anchor"
+    published = next((name for name in named if name in NAMES), "")
+    return default_algorithm(published or "", _value(words, "--preset") or Train.preset)
 
 
 def _value(words: list[str], flag: str) -> str | None:

@@ -37,6 +37,11 @@ SAMPLE = 200_000  # dataset rows the uncertainty map looks at
 
 
 def draw_curves(runs: list[Path], path: Path) -> Path:
+    """The curves of runs in one picture."""
+    return save_figure(curves_figure(runs), path)
+
+
+def curves_figure(runs: list[Path]) -> Figure:
     """Scores (or returns, where a run has no score) over updates: the mean over seeds, shaded from lowest to highest.
 
     Where a run was not scored: a panel each of how much of its policy the log has, and of its values.
@@ -66,7 +71,7 @@ def draw_curves(runs: list[Path], path: Path) -> Path:
         title += [f"{' or '.join(map(str, sorted(episodes)))} episodes per evaluation"]
     panels[0].set(title=", ".join(title))
     panels[0].legend(frameon=False)
-    return _save(figure, path)
+    return figure
 
 
 def _drawn_metrics(runs: list[Path], found: list[list[Row]], plans: list[Plan]) -> list[str]:
@@ -123,7 +128,7 @@ def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> P
             Circle((maze.goal[1] + WALL_OFFSET, maze.goal[0] + WALL_OFFSET), GOAL_RADIUS, fill=False, color=COLOURS[2], linewidth=2)
         )
         axis.set(title=title, xticks=[], yticks=[])
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def draw_run(run: Path, prepared: Prepared, data: Transitions) -> list[Path]:
@@ -163,7 +168,7 @@ def _cycle(count: int) -> list[str]:
     return [COLOURS[i % len(COLOURS)] for i in range(count)]
 
 
-def _save(figure: Figure, path: Path) -> Path:
+def save_figure(figure: Figure, path: Path) -> Path:
     """Write a picture whole or not at all."""
     with whole_file(path, durable=False) as file:
         figure.savefig(file, dpi=130, format=path.suffix.removeprefix(".") or "png")

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from gridcount.report.pictures import COLOURS, _save
+from gridcount.report.pictures import COLOURS, save_figure
 
 try:
     from matplotlib.figure import Figure
@@ -44,7 +44,7 @@ def draw_tabular(result: dict[str, Any], path: Path) -> Path:
     trained.set(xscale="log", xlabel="epochs of training (1,000 updates each)", title="the same, while a run trains", ylim=(-0.03, 1.05))
     for axes in (promised, trained):
         finish(axes, percent=True)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def draw_linear(result: dict[str, Any], path: Path) -> Path:
@@ -78,7 +78,7 @@ def draw_linear(result: dict[str, Any], path: Path) -> Path:
         axes.xaxis.set_major_formatter(ScalarFormatter())
         axes.minorticks_off()
         finish(axes, percent=axes in (covers, averaged_covers, empty))
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def draw_codes(result: dict[str, Any], path: Path) -> Path:
@@ -103,7 +103,7 @@ def draw_codes(result: dict[str, Any], path: Path) -> Path:
         blurred.plot(dimensions, row["unseen"], "o-", markersize=3, color=colour, label=task)
     blurred.set(xlabel="state dimension", ylabel="steps to the next cell not seen", title="published 32-bit state code", ylim=(-0.03, 1.05))
     finish(blurred, percent=True)
-    return _save(figure, path)
+    return save_figure(figure, path)
 
 
 def finish(axes: Any, percent: bool, columns: int = 1) -> None:

@@ -1,0 +1,309 @@
+"""Training, policies and evaluation from Python, as the command line does them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
+from io import StringIO
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+
+from gridcount.algorithms import ALGORITHMS, make_algorithm
+from gridcount.algorithms.presets import Preset, default_algorithm, preset_fields
+from gridcount.data import check as checks
+from gridcount.data.columns import Columns
+from gridcount.data.cut import Bounds
+from gridcount.data.load import load, settled_source
+from gridcount.data.transitions import Transitions
+from gridcount.evaluation.environments import refuse_misfit, trust
+from gridcount.evaluation.rollouts import Evaluation
+from gridcount.evaluation.rollouts import evaluate as roll_out
+from gridcount.policy.policy import Policy
+from gridcount.training import run as runs
+from gridcount.training.compiled import keep_compiled
+from gridcount.training.directories import claim
+from gridcount.training.experiment import EVALUATE_EVERY, Experiment, find_environment, load_again, refuse_bad, without_misfit
+from gridcount.training.logs import Row, read_rows
+from gridcount.training.policies import policies_of
+from gridcount.training.progress import ConsoleDisplay, Display
+from gridcount.training.run import Stops, never
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+EPOCH = 1000  # updates
+
+
+class Acts(Protocol):
+    """A policy or a rule: observations [rows, observation_dim] -> actions [rows, action_dim], both in the environment's units."""
+
+    def __call__(self, observation: NDArray[np.float32], /) -> Any:
+        """The action at each observation."""
+
+
+def train(
+    data: Transitions | str | Path,
+    algorithm: str | Any = "",
+    *,
+    preset: Preset = "fast",
+    seeds: int = 1,
+    seed: int = 0,
+    updates: int | None = None,
+    env: str | None = None,
+    evaluate_every: int = EVALUATE_EVERY,
+    episodes: int = 20,
+    out: str | Path | None = None,
+    keep: int = 2,
+    keep_policies: int | None = None,
+    checkpoint_seconds: float = 60.0,
+    progress: bool = True,
+    callback: Stops = never,
+    **changes: Any,
+) -> "Run":
+    """Train a policy from logged data; returns the run, which is also on disk.
+
+    Args:
+        data: transitions, or what `load` takes: a dataset's name or a file.
+        algorithm: a name such as "gpc-sac" with its preset, or an algorithm such as `GPCSAC(pessimism=2.0)` with exactly its fields.
+            By default "gpc-anchor", and "gpc-sac" for a published dataset.
+        preset: "fast" (small networks for an ordinary machine) or "paper", for an algorithm given by name.
+        seeds: how many seeds to train together.
+        seed: the first seed.
+        updates: gradient updates; by default the preset's.
+        env: where to score policies: a dataset's name or a Gymnasium id. By default the dataset's own, if it has one.
+        evaluate_every: updates between evaluations.
+        episodes: episodes per evaluation and seed.
+        out: the run directory; by default a new one under runs/.
+        keep: checkpoints kept.
+        keep_policies: policies kept, one per checkpoint; by default as many as checkpoints.
+        checkpoint_seconds: least time between checkpoints.
+        progress: whether to print progress, in a terminal or a notebook.
+        callback: called with each row of metrics, one per seed and evaluation. Training stops, and can be resumed, if it returns True.
+        changes: fields of the algorithm that differ from its preset, such as `pessimism=2.0`.
+    """
+    if env is not None:
+        trust(env)
+    keep_compiled()
+    console = _console(progress)
+    loaded = data if isinstance(data, Transitions) else load(data, memory_map=None, console=console)
+    report = check(loaded)
+    refuse_bad(loaded.name, list(report), lambda name, findings: console.print(checks.render(name, findings)))
+    name, made = _algorithm(algorithm, loaded.name, preset, changes)
+    planned = EPOCH * preset_fields(name, loaded.name, preset)["epochs"]
+    environment, unscored = find_environment(loaded.name, env)
+    plan = runs.Plan(
+        dataset=str(loaded.name),
+        environment=environment,
+        algorithm=name,
+        fields={},
+        seeds=tuple(range(seed, seed + seeds)),
+        updates=planned if updates is None else updates,
+        evaluate_every=evaluate_every,
+        episodes=episodes,
+        fingerprint="",
+        source=settled_source(loaded.name),
+    )
+    plan.check()
+    if env is None:
+        plan, misfit = without_misfit(plan, loaded)
+        unscored = misfit or unscored
+    experiment = Experiment.prepare(plan, made, loaded)
+    directory = claim(None if out is None else Path(out), f"{Path(loaded.name).stem}-{name}")
+    console.print(f"{len(loaded):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run directory: {directory}")
+    for setting, note in experiment.prepared.notes.items():
+        console.print(f"  {setting}: {note}")
+    if plan.environment is None:
+        console.print(f"  {unscored}: the policy is trained but not scored (name one with env=)")
+    return _carry_out(experiment, directory, console, progress, callback, keep, keep_policies, checkpoint_seconds)
+
+
+class Run:
+    """A trained run, from `train` or from its directory.
+
+    >>> run = gridcount.Run("runs/x")
+    >>> run.metrics["score"]             # a column of metrics, one entry per seed and evaluation
+    >>> run.policy()(observation)
+    """
+
+    def __init__(self, directory: str | Path):
+        self.directory = Path(directory)
+        runs.read_plan(self.directory)  # or an error that says what is missing
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Everything the run's results depend on, besides code and machine."""
+        return asdict(runs.read_plan(self.directory))
+
+    @property
+    def metrics(self) -> dict[str, NDArray[np.float64]]:
+        """Columns of metrics by name, `updates` and `seed` among them; NaN where a row has no such metric."""
+        rows = read_rows(self.directory)
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        return {name: np.array([np.nan if row.get(name) is None else row[name] for row in rows], np.float64) for name in names}
+
+    def policy(self, seed: int | None = None, at: int | Literal["last", "oracle"] = "last") -> Policy:
+        """The policy of a seed (by default the first) after a kept number of updates (by default the last).
+
+        "oracle" is the kept policy with the best score in training: a choice that nobody has without an environment.
+        """
+        return policies_of(self.directory, seed=self.config["seeds"][0] if seed is None else seed, at=at)[0]
+
+    def resume(
+        self,
+        data: Transitions | None = None,
+        *,
+        updates: int | None = None,
+        keep: int = 2,
+        keep_policies: int | None = None,
+        checkpoint_seconds: float = 60.0,
+        progress: bool = True,
+        callback: Stops = never,
+    ) -> Self:
+        """Go on with a stopped run, or make it longer. Data that was never in a file must be given again."""
+        keep_compiled()
+        plan = runs.read_plan(self.directory)
+        algorithm = runs.algorithm_of(self.directory)
+        _, data = load_again(self.directory, data)
+        plan = replace(plan, updates=plan.updates if updates is None else updates)
+        experiment = Experiment.prepare(plan, algorithm, data, resumed=self.directory)
+        _carry_out(experiment, self.directory, _console(progress), progress, callback, keep, keep_policies, checkpoint_seconds)
+        return self
+
+    def plot(self, path: str | Path | None = None) -> "Figure":
+        """The learning curve, as a Matplotlib figure; written to a file where a path is given."""
+        from gridcount.report.pictures import curves_figure, save_figure
+
+        figure = curves_figure([self.directory])
+        if path is not None:
+            save_figure(figure, Path(path))
+        return figure
+
+    def __repr__(self) -> str:
+        plan = runs.read_plan(self.directory)
+        return f"<Run {self.directory}: {plan.algorithm} on {plan.dataset}, seeds {list(plan.seeds)}, {plan.updates:,} updates>"
+
+
+class Report(Sequence[checks.Finding]):
+    """What is wrong with a dataset: a sequence of findings that prints, and shows in a notebook, as a table."""
+
+    def __init__(self, source: str, findings: Sequence[checks.Finding]):
+        self.source, self._findings = source, tuple(findings)
+
+    @property
+    def ok(self) -> bool:
+        """Whether training would start: there are no errors."""
+        return not any(finding.severity == "error" for finding in self._findings)
+
+    def __len__(self) -> int:
+        return len(self._findings)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._findings[index]
+
+    def __iter__(self) -> Iterator[checks.Finding]:
+        return iter(self._findings)
+
+    def __repr__(self) -> str:
+        console = Console(file=StringIO(), record=True, width=120)
+        console.print(checks.render(self.source, list(self._findings)))
+        return console.export_text().rstrip()
+
+    def _repr_html_(self) -> str:
+        console = Console(file=StringIO(), record=True, width=120)
+        console.print(checks.render(self.source, list(self._findings)))
+        return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
+
+
+def check(
+    data: Transitions | str | Path,
+    columns: Columns | None = None,
+    *,
+    scale_actions: bool = False,
+    action_bounds: Bounds | None = None,
+) -> Report:
+    """Everything wrong with a dataset, errors first: transitions, or a name or file with the same options as `load`."""
+    source = data.name if isinstance(data, Transitions) else str(data)
+    return Report(source, checks.check(data, columns, scale_actions, action_bounds))
+
+
+def evaluate(policy: Acts, env: str, *, episodes: int = 100, seed: int = 0) -> Evaluation:
+    """Roll out a policy, or any function of observations [rows, observation_dim], from start states drawn by `seed`."""
+    trust(env)
+    dims = len(policy.observation_names) if isinstance(policy, Policy) else None
+    if isinstance(policy, Policy):
+        refuse_misfit(env, len(policy.observation_names), len(policy.action_names))
+    if episodes < 1 or seed < 0:
+        raise ValueError(f"episodes is {episodes} and seed {seed}; they must be at least 1 and 0")
+    return roll_out(policy, env, episodes, seed, observation_dim=dims)
+
+
+def _algorithm(algorithm: Any, dataset: str, preset: Preset, changes: dict[str, Any]) -> tuple[str, Any]:
+    """The registered name of an algorithm, and the algorithm with its fields."""
+    if isinstance(algorithm, str):
+        name = algorithm or default_algorithm(dataset, preset)
+        return name, make_algorithm(name, dataset, preset, **changes)
+    name = next((each for each, kind in ALGORITHMS.items() if type(algorithm) is kind), "")
+    if not name:
+        raise TypeError(f"{algorithm!r} is not an algorithm; give a name such as 'gpc-sac' or an object such as GPCSAC()")
+    return name, replace(algorithm, **changes)
+
+
+def _carry_out(
+    experiment: Experiment,
+    directory: Path,
+    console: Console,
+    progress: bool,
+    callback: Stops,
+    keep: int,
+    keep_policies: int | None,
+    checkpoint_seconds: float,
+) -> Run:
+    """Train; a run that the callback stopped is as good as one that ended, and can be resumed."""
+    stopped = False
+
+    def watching(row: Row) -> bool:
+        nonlocal stopped
+        stopped = bool(callback(row)) or stopped
+        return stopped
+
+    display: Display = ConsoleDisplay(console) if progress else Silent()
+    kept: dict[str, Any] = {"keep": keep, "keep_policies": keep_policies, "save_every": checkpoint_seconds}
+    try:
+        experiment.train(directory, display, callback=watching, **kept)
+    except runs.Interrupted as interrupted:
+        if not stopped:
+            raise KeyboardInterrupt(f"{interrupted}; go on with gridcount.Run({str(directory)!r}).resume()") from interrupted
+    return Run(directory)
+
+
+def _console(progress: bool) -> Console:
+    return Console(markup=False, highlight=False, quiet=not progress, soft_wrap=True)
+
+
+class Silent:
+    """A display that shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def begin(self, updates: int, done: int) -> None:
+        """Nothing."""
+
+    def pretrained(self, what: str, done: int, updates: int) -> None:
+        """Nothing."""
+
+    def advance(self, done: int, metrics: dict[str, list[float]]) -> None:
+        """Nothing."""
+
+    def evaluated(self, row: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def warn(self, text: str) -> None:
+        """A warning for whoever looks at warnings, since nothing is printed."""
+        import warnings
+
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
