@@ -3,20 +3,58 @@
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["GridCounter", "Transitions", "load"]
 
-_HOMES = {"GridCounter": "gridcount.counts.counter", "Transitions": "gridcount.data.transitions", "load": "gridcount.data.load"}
+_HOMES = {  # public name -> the module that holds it
+    "Columns": "gridcount.data.columns",
+    "GridCounter": "gridcount.counts.counter",
+    "Policy": "gridcount.policy.policy",
+    "Run": "gridcount.api",
+    "Transitions": "gridcount.data.transitions",
+    "check": "gridcount.api",
+    "evaluate": "gridcount.api",
+    "load": "gridcount.data.load",
+    "load_policy": "gridcount.policy.policy",
+    "train": "gridcount.api",
+}
+_ALGORITHMS = "gridcount.algorithms"  # which exports every algorithm's class
 
 if TYPE_CHECKING:
+    from gridcount.algorithms import *  # noqa: F403
+    from gridcount.api import Run, check, evaluate, train
     from gridcount.counts.counter import GridCounter
+    from gridcount.data.columns import Columns
     from gridcount.data.load import load
     from gridcount.data.transitions import Transitions
+    from gridcount.policy.policy import Policy, load_policy
+
+__all__ = [
+    "Columns",
+    "GridCounter",
+    "Policy",
+    "Run",
+    "Transitions",
+    "check",
+    "evaluate",
+    "load",
+    "load_policy",
+    "train",
+]
 
 
 def __getattr__(name: str) -> Any:
-    """Import public names on first use: `gridcount --help` must not wait for JAX."""
-    if name in _HOMES:
-        from importlib import import_module
+    """Import public names on first use: `gridcount --help` and a loaded policy must not wait for JAX."""
+    from importlib import import_module
 
+    if name in _HOMES:
         return getattr(import_module(_HOMES[name]), name)
+    if name[:1].isupper() and hasattr(algorithms := import_module(_ALGORITHMS), name):
+        return getattr(algorithms, name)
     raise AttributeError(f"module 'gridcount' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    """Public names, the algorithms' among them."""
+    from importlib import import_module
+
+    classes = {kind.__name__ for kind in import_module(_ALGORITHMS).ALGORITHMS.values()}
+    return sorted({*__all__, "__version__", *classes})

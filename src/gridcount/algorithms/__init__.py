@@ -41,7 +41,26 @@ ALGORITHMS: dict[str, type[Any]] = {
     "uwac": UWAC,
 }
 
-__all__ = ["ALGORITHMS", "Algorithm", "make_algorithm"]
+__all__ = [
+    "ALGORITHMS",
+    "BC",
+    "CQL",
+    "EDAC",
+    "GPCSAC",
+    "GPCTD3",
+    "IQL",
+    "PBRL",
+    "SAC",
+    "SACN",
+    "TD3",
+    "TD3BC",
+    "TD3CVAE",
+    "UWAC",
+    "Algorithm",
+    "GPCAnchor",
+    "ReBRAC",
+    "make_algorithm",
+]
 
 
 def make_algorithm(name: str, dataset: str, preset: str = "paper", **changes: Any) -> Any:

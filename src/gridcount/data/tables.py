@@ -23,22 +23,27 @@ def table_pieces(path: str | Path, columns: Columns | None = None) -> Iterator[L
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file; check the path")
     with _OPEN[path.suffix.lower()](path) as table:
-        roles = assign(str(path), table.names, columns or Columns())
-        text_is_fine = tuple(roles.get("episode", ()))  # an episode's id is only compared with its neighbour's
-        problems: Problems = {}
-        ids = _EpisodeIds(str(path), roles["episode"][0], problems) if "episode" in roles else None
-        start, held = 0, None
-        stated, pieces = table.read([name for members in roles.values() for name in members], text_is_fine, problems)
-        for arrays in pieces:
-            ended, last = (False, None) if ids is None else ids.changes(arrays[ids.name])
-            if held is not None:
-                held.truncated[-1] |= ended  # only the next row's id tells whether a piece's last row ends an episode
-                yield held
-            held = replace(_to_log(str(path), roles, arrays, last, start, problems), stated_rows=stated)
-            start += len(held)
+        yield from read_table(str(path), table, columns or Columns())
+
+
+def read_table(source: str, table: OpenTable, columns: Columns) -> Iterator[Log]:
+    """The log in an open table, a piece at a time."""
+    roles = assign(source, table.names, columns)
+    text_is_fine = tuple(roles.get("episode", ()))  # an episode's id is only compared with its neighbour's
+    problems: Problems = {}
+    ids = _EpisodeIds(source, roles["episode"][0], problems) if "episode" in roles else None
+    start, held = 0, None
+    stated, pieces = table.read([name for members in roles.values() for name in members], text_is_fine, problems)
+    for arrays in pieces:
+        ended, last = (False, None) if ids is None else ids.changes(arrays[ids.name])
         if held is not None:
-            held.truncated[-1] |= ids is not None
+            held.truncated[-1] |= ended  # only the next row's id tells whether a piece's last row ends an episode
             yield held
+        held = replace(_to_log(source, roles, arrays, last, start, problems), stated_rows=stated)
+        start += len(held)
+    if held is not None:
+        held.truncated[-1] |= ids is not None
+        yield held
 
 
 def _to_log(source: str, roles: Mapping[str, list[str]], arrays: Arrays, last: Bool | None, start: int, problems: Problems) -> Log:

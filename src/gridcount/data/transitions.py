@@ -1,7 +1,7 @@
 """The one shape all data takes: checked columns on the host, batches of rows on the device."""
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -78,6 +78,101 @@ class Transitions:
                 shape = getattr(self, column).shape
                 raise ValueError(f"{self.name}: '{column}' has shape {shape}; expected one value for each of {self.action_dim} actions")
         name_dimensions(self)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        observation: Any,
+        action: Any,
+        reward: Any,
+        *,
+        terminated: Any = None,
+        truncated: Any = None,
+        episode: Any = None,
+        next_observation: Any = None,
+        action_low: Any = None,
+        action_high: Any = None,
+        scale_actions: bool = False,
+        observation_names: Sequence[str] = (),
+        action_names: Sequence[str] = (),
+        name: str = "arrays",
+    ) -> "Transitions":
+        """Transitions of NumPy arrays: a row per step, in the order of time, episodes one after the other.
+
+        Args:
+            observation: [rows, observation_dim], or [rows] where there is one number.
+            action: [rows, action_dim], or [rows] where there is one number.
+            reward: [rows].
+            terminated: [rows] true where an episode truly ended; by default never.
+            truncated: [rows] true where an episode was cut off; by default never.
+            episode: [rows] a number or text that changes from episode to episode, instead of `truncated` or besides it.
+            next_observation: [rows, observation_dim]; by default the next row's, and the last row of a cut-off episode is left out.
+            action_low: what -1 stands for, one number for all actions or one each. Actions are scaled from these bounds to [-1, 1].
+            action_high: what 1 stands for.
+            scale_actions: scale actions to [-1, 1] from the range they have in the data.
+            observation_names: what to call each number of an observation.
+            action_names: what to call each number of an action.
+            name: what messages call the data.
+        """
+        from gridcount.data.arrays import from_arrays
+
+        columns = {
+            "observation": observation,
+            "action": action,
+            "reward": reward,
+            "terminated": terminated,
+            "truncated": truncated,
+            "episode": episode,
+            "next_observation": next_observation,
+        }
+        given = {column: values for column, values in columns.items() if values is not None}
+        names = (tuple(observation_names), tuple(action_names))
+        return from_arrays(given, names, (action_low, action_high), scale_actions, name)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        columns: Any = None,
+        *,
+        scale_actions: bool = False,
+        action_low: Any = None,
+        action_high: Any = None,
+        name: str = "frame",
+    ) -> "Transitions":
+        """Transitions of a table: a pandas or Polars data frame, a PyArrow table, or a mapping of names to columns.
+
+        Args:
+            frame: the table, a row per step in the order of time, episodes one after the other.
+            columns: which columns are what, as `gridcount.Columns`; by default found by the names everyone uses.
+            scale_actions: scale actions to [-1, 1] from the range they have in the data.
+            action_low: what -1 stands for, one number for all actions or one each.
+            action_high: what 1 stands for.
+            name: what messages call the data.
+        """
+        from gridcount.data.arrays import from_frame
+
+        return from_frame(frame, columns, (action_low, action_high), scale_actions, name)
+
+    @classmethod
+    def from_episodes(
+        cls, episodes: Any, *, scale_actions: bool = False, action_low: Any = None, action_high: Any = None, name: str = ""
+    ) -> "Transitions":
+        """Transitions of a Minari dataset, or of a list of episodes.
+
+        An episode has `observations` (of all steps, and of the state after the last one where it is known), `actions`, `rewards`,
+        `terminations` and `truncations`, as attributes or as keys.
+
+        Args:
+            episodes: the dataset or the list.
+            scale_actions: scale actions to [-1, 1] from the bounds of the dataset's action space, or from the range they have.
+            action_low: what -1 stands for, one number for all actions or one each.
+            action_high: what 1 stands for.
+            name: what messages call the data.
+        """
+        from gridcount.data.arrays import from_episodes
+
+        return from_episodes(episodes, (action_low, action_high), scale_actions, name)
 
     def __len__(self) -> int:
         return len(self.reward)
