@@ -342,7 +342,8 @@ class _Training:
 
 def host_actor(prepared: Prepared, state: Any) -> Actor:
     """A state's policy in NumPy's arrays."""
-    actor: Actor = jax.tree.map(np.asarray, prepared.algorithm.actor(state))
+    made = prepared.algorithm.actor(state)
+    actor: Actor = jax.tree.map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "shape") else leaf, made)  # flags stay as they are
     return actor
 
 
