@@ -157,7 +157,7 @@ def _counts(folder: Path) -> dict[str, Any]:
         (lambda folder: _set(folder / "policy.json", observation_names=["temp_in"]), "0000000040.npz|counts.npz"),
         (lambda folder: _set(folder / "policy.json", format=99), "newer; update gridcount"),
         (lambda folder: (folder / "policy.json").unlink(), "not a policy"),
-        (lambda folder: [path.unlink() for path in numbered(folder)], "holds no policy yet"),
+        (lambda folder: list(map(Path.unlink, numbered(folder))), "holds no policy yet"),
     ],
 )
 def test_a_damaged_policy_is_named_and_never_half_used(

@@ -5,7 +5,7 @@ from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import refuse_misfit, trust
 from gridcount.evaluation.rollouts import Evaluation
 from gridcount.evaluation.rollouts import evaluate as roll_out
+from gridcount.files.archive import numbered
 from gridcount.policy.policy import Policy
 from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
@@ -30,9 +31,6 @@ from gridcount.training.logs import Row, read_rows
 from gridcount.training.policies import policies_of
 from gridcount.training.progress import ConsoleDisplay, Display
 from gridcount.training.run import Stops, never
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 EPOCH = 1000  # updates
 
@@ -172,7 +170,7 @@ class Run:
         _carry_out(experiment, self.directory, _console(progress), progress, callback, keep, keep_policies, checkpoint_seconds)
         return self
 
-    def plot(self, path: str | Path | None = None) -> "Figure":
+    def plot(self, path: str | Path | None = None) -> Any:
         """The learning curve, as a Matplotlib figure; written to a file where a path is given."""
         from gridcount.report.pictures import curves_figure, save_figure
 
@@ -183,7 +181,10 @@ class Run:
 
     def __repr__(self) -> str:
         plan = runs.read_plan(self.directory)
-        return f"<Run {self.directory}: {plan.algorithm} on {plan.dataset}, seeds {list(plan.seeds)}, {plan.updates:,} updates>"
+        saved = numbered(self.directory / "checkpoints")
+        done = int(saved[-1].stem) if saved else 0
+        updates = f"{done:,} updates" if done == plan.updates else f"{done:,} of {plan.updates:,} updates"
+        return f"<Run {self.directory}: {plan.algorithm} on {Path(plan.dataset).name}, seeds {list(plan.seeds)}, {updates}>"
 
 
 class Report(Sequence[checks.Finding]):

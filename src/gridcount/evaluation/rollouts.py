@@ -38,6 +38,10 @@ class Evaluation(NamedTuple):
     scores: NDArray[np.float64] | None  # [episodes] normalised; None: there is no reference to normalise by
     observations: NDArray[np.float32]  # [steps + 1, episodes, dim]
 
+    def __repr__(self) -> str:
+        means = ", ".join(f"{name} {value:.4g}" for name, value in self.summary().items())
+        return f"<Evaluation of {len(self.returns)} episodes: mean {means}>"
+
     def summary(self) -> dict[str, float]:
         """Means over episodes, as metrics name them; what is not known is left out."""
         columns = {"score": self.scores, "return": self.returns, "success": self.success}

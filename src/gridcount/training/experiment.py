@@ -98,7 +98,7 @@ def refuse_bad(name: str, findings: list[checks.Finding], tell: Tell) -> None:
     """Tell a dataset's errors and warnings, and raise where it has errors."""
     _tell_loud(name, findings, tell)
     if errors := [finding for finding in findings if finding.severity == "error"]:
-        told = "; ".join(finding.problem for finding in errors)
+        told = "; ".join(f"'{finding.column}' {finding.problem}" if finding.column else finding.problem for finding in errors)
         raise ValueError(f"{name}: {told}. Repair the errors before training; `gridcount data check` shows them with their rows")
 
 
