@@ -32,7 +32,7 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "report": {*LOW, "data", "envs", "counts", "losses", "networks", "policy", "algorithms", "evaluation", "training"},
     "benchmark": {*LOW, "data", "envs", "counts", "losses", "networks", "policy", "algorithms", "evaluation", "training"},
 }
-TOP = {"__init__", "__main__", "api", "cli", "commands", "terminal"}  # may import all
+TOP = {"__init__", "__main__", "api", "cli", "commands", "help_cache", "terminal"}  # may import all
 SIMULATORS = {"gymnasium", "gymnasium_robotics", "mujoco"}
 OUTSIDE_ALGORITHMS = SIMULATORS | {"h5py", "rich", "tyro", "matplotlib", "json"}  # simulators, file formats, displays, loggers
 

@@ -331,3 +331,14 @@ def test_a_run_without_an_environment_is_evaluated_in_the_one_named(unscored: Pa
     code, _, err = said(["evaluate", str(unscored), "--env", "maze2d-umaze"])
     assert code == 2
     assert f"Did you mean '{UMAZE}'?" in err
+
+
+def test_help_that_was_shown_once_comes_without_the_learners(tmp_path: Path) -> None:
+    script = "import sys; from gridcount.cli import main; print(main(['train', '--help']), 'jax' in sys.modules)"
+    environment = {**os.environ, "GRIDCOUNT_HOME": str(tmp_path)}
+    first, second = (
+        subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True).stdout for _ in range(2)
+    )
+    assert "--anchor" in first
+    assert first.endswith("0 True\n")
+    assert second == first.removesuffix("True\n") + "False\n"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
-from gridcount.algorithms.presets import Preset, default_algorithm, preset_fields
+from gridcount.algorithms.presets import Preset, default_algorithm, planned_updates
 from gridcount.data import check as checks
 from gridcount.data.columns import Columns
 from gridcount.data.cut import Bounds
@@ -31,8 +31,6 @@ from gridcount.training.logs import Row, read_rows
 from gridcount.training.policies import policies_of
 from gridcount.training.progress import ConsoleDisplay, Display
 from gridcount.training.run import Stops, never
-
-EPOCH = 1000  # updates
 
 
 class Acts(Protocol):
@@ -90,7 +88,6 @@ def train(
     report = check(loaded)
     refuse_bad(loaded.name, list(report), lambda name, findings: console.print(checks.render(name, findings)))
     name, made = _algorithm(algorithm, loaded.name, preset, changes)
-    planned = EPOCH * preset_fields(name, loaded.name, preset)["epochs"]
     environment, unscored = find_environment(loaded.name, env)
     plan = runs.Plan(
         dataset=str(loaded.name),
@@ -98,7 +95,7 @@ def train(
         algorithm=name,
         fields={},
         seeds=tuple(range(seed, seed + seeds)),
-        updates=planned if updates is None else updates,
+        updates=planned_updates(name, loaded.name, preset) if updates is None else updates,
         evaluate_every=evaluate_every,
         episodes=episodes,
         fingerprint="",

@@ -3,6 +3,7 @@
 import sys
 from importlib import import_module
 
+from gridcount.help_cache import asks_for_help, print_help
 from gridcount.interrupts import STOPPED, own_process
 
 USAGE = """\
@@ -45,7 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
             from gridcount.data.catalogue import unknown
 
             raise unknown("command", words[0], COMMANDS)
-        return int(getattr(import_module(f"gridcount.commands.{words[0]}"), words[0])(words[1:]))
+        if asks_for_help(words):
+            return print_help(words, lambda: _run(words))
+        return _run(words)
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
         from gridcount.data.plain_text import printable
 
@@ -54,3 +57,8 @@ def main(arguments: list[str] | None = None) -> int:
     except KeyboardInterrupt as stopped:
         print(str(stopped) or "stopped", file=sys.stderr)
         return STOPPED
+
+
+def _run(words: list[str]) -> int:
+    """Carry out a command."""
+    return int(getattr(import_module(f"gridcount.commands.{words[0]}"), words[0])(words[1:]))

@@ -10,6 +10,7 @@ from gridcount.data.transitions import Batch, Transitions
 from gridcount.policy.actor import Actor
 
 State = TypeVar("State")
+EPOCH = 1000  # updates: the unit of T in the paper, of its training lengths, and of what is compiled as one program
 Metrics = dict[str, Array]
 Report = Callable[[str, int, int], None]  # told what is being learnt first, how many updates of it are done, and of how many
 

@@ -13,15 +13,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, later, renamed
+from gridcount.algorithms.contract import EPOCH, Metrics, Prepared, later, renamed
 from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
 from gridcount.counts.grid import CODES, DEFAULT_RESOLUTION, Grid, StateResolution, fit_states
 from gridcount.counts.tables import Table, empty_table, visit_rows
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, count_penalty_loss, count_uncertainty
 from gridcount.networks import Critics, Normaliser
-
-EPOCH = 1000  # updates per epoch, T's unit
 
 
 @dataclass(frozen=True)
@@ -134,16 +132,22 @@ def count(config: CountFields, state: GPCState[Any], batch: Batch, drawn: Action
         table, visits = state.table, state.table.read(state_cell, action_cell) + 1
     else:
         table, visits = state.table.visit(state_cell, action_cell)
-
-    def uncertainty(visits: Array) -> Array:
-        read = jnp.minimum(visits, config.most_visits) if config.most_visits else visits
-        return count_uncertainty(read, state.learner.updates // EPOCH + 1, number(config.pessimism))
-
-    here, there = jnp.split(uncertainty(visits), 2)
+    here, there = jnp.split(visits_uncertainty(config, state, visits), 2)
     if config.relative:
         logged = table.read(batch.state_cell, state.grid.offset(batch.action)) + (config.prior == "dataset-only")
-        here = jnp.maximum(here - uncertainty(jnp.maximum(logged, 1)), 0.0)
+        here = jnp.maximum(here - visits_uncertainty(config, state, jnp.maximum(logged, 1)), 0.0)
     return table, Uncertainty(here, there, visits)
+
+
+def visits_uncertainty(config: CountFields, state: GPCState[Any], visits: Array) -> Array:
+    """u of Eq. 3 for a number of visits, at this moment of training."""
+    read = jnp.minimum(visits, config.most_visits) if config.most_visits else visits
+    return count_uncertainty(read, state.learner.updates // EPOCH + 1, number(config.pessimism))
+
+
+def read_uncertainty(config: CountFields, state: GPCState[Any], state_cell: Array, action: Array) -> Array:
+    """u of actions in some state cells, as an update would see it: a pair in use has been seen at least once."""
+    return visits_uncertainty(config, state, state.table.read(state_cell, state.grid.offset(action)) + 1)
 
 
 def counted_loss(

@@ -142,6 +142,10 @@ class GPCAnchor(TD3Fields):
         """The averaged policy."""
         return state.acting_policy.actor(state.normaliser, state.columns)
 
+    def uncertainty(self, state: AnchorState, state_cell: Array, action: Array) -> Array:
+        """How little the log knows of actions in some state cells: u, in the log's units."""
+        return log_uncertainty(state.counts(state_cell, action), self.pessimism * self.value_spread * number(self.reward_unit))
+
     def _noisy(self, action: Array, deviation: Array, key: Array) -> Array:
         """An action with clipped Gaussian noise of a deviation, within [-1, 1]."""
         noise = jnp.clip(jax.random.normal(key, action.shape), -self.smoothing_limit, self.smoothing_limit)

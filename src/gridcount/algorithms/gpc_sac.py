@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
-from gridcount.algorithms.gpc import CountFields, GPCState, count, counted_loss, init_counts, prepare_counts
+from gridcount.algorithms.gpc import CountFields, GPCState, count, counted_loss, init_counts, prepare_counts, read_uncertainty
 from gridcount.algorithms.sac import (
     SACState,
     SoftFields,
@@ -51,3 +51,7 @@ class GPCSAC(CountFields, SoftFields):
     def actor(self, state: GPCState[SACState]) -> Actor:
         """The mode of the policy."""
         return state.learner.acting_policy.actor(state.normaliser)
+
+    def uncertainty(self, state: GPCState[SACState], state_cell: Array, action: Array) -> Array:
+        """How little is known of actions in some state cells: u."""
+        return read_uncertainty(self, state, state_cell, action)

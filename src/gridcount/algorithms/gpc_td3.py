@@ -11,7 +11,7 @@ import jax
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
-from gridcount.algorithms.gpc import CountFields, GPCState, count, counted_loss, init_counts, prepare_counts
+from gridcount.algorithms.gpc import CountFields, GPCState, count, counted_loss, init_counts, prepare_counts, read_uncertainty
 from gridcount.algorithms.td3 import TD3Fields, TD3State, ascend, bellman_target, first, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.policy.actor import Actor
@@ -53,3 +53,7 @@ class GPCTD3(CountFields, TD3Fields):
     def actor(self, state: GPCState[TD3State]) -> Actor:
         """The policy."""
         return state.learner.policy.actor(state.normaliser)
+
+    def uncertainty(self, state: GPCState[TD3State], state_cell: Array, action: Array) -> Array:
+        """How little is known of actions in some state cells: u."""
+        return read_uncertainty(self, state, state_cell, action)

@@ -6,32 +6,13 @@ A domain's fields come first ("gym", "maze2d", "adroit", "antmaze", "kitchen"), 
 from typing import Any
 
 from gridcount.data.catalogue import ADROIT, GYM_TIERS
+from gridcount.data.paper import PAPER
 
 Fields = dict[str, Any]
 
 GPC_SAC: dict[str, Fields] = {  # the paper's second hyper-parameter table, its columns m, alpha and epoch
     "maze2d": {"state_resolution": "exact"},  # four dimensions: 32-bit codes tell all of their cells apart
-    "hopper-random-v2": {"bins": 15, "pessimism": 1.0, "epochs": 1000},
-    "hopper-medium-replay-v2": {"bins": 15, "pessimism": 3.0, "epochs": 3000},
-    "hopper-medium-v2": {"bins": 15, "pessimism": 4.0, "epochs": 3000},
-    "hopper-medium-expert-v2": {"bins": 25, "pessimism": 5.0, "epochs": 3000},
-    "hopper-expert-v2": {"bins": 25, "pessimism": 5.0, "epochs": 3000},
-    "halfcheetah-random-v2": {"bins": 5, "pessimism": 0.0, "epochs": 1000},
-    "halfcheetah-medium-replay-v2": {"bins": 5, "pessimism": 2.0, "epochs": 1000},
-    "halfcheetah-medium-v2": {"bins": 5, "pessimism": 3.0, "epochs": 1000},
-    "halfcheetah-medium-expert-v2": {"bins": 5, "pessimism": 6.0, "epochs": 1000},
-    "halfcheetah-expert-v2": {"bins": 7, "pessimism": 6.0, "epochs": 3000},
-    "walker2d-random-v2": {"bins": 6, "pessimism": 2.0, "epochs": 200},
-    "walker2d-medium-replay-v2": {"bins": 6, "pessimism": 3.0, "epochs": 1000},
-    "walker2d-medium-v2": {"bins": 6, "pessimism": 4.0, "epochs": 1000},
-    "walker2d-medium-expert-v2": {"bins": 6, "pessimism": 5.0, "epochs": 1000},
-    "walker2d-expert-v2": {"bins": 6, "pessimism": 5.0, "epochs": 1000},
-    "maze2d-umaze-v1": {"bins": 30, "pessimism": 0.2, "epochs": 1000},  # "maze-d" in the table
-    "maze2d-medium-v1": {"bins": 30, "pessimism": 0.2, "epochs": 1000},
-    "maze2d-large-v1": {"bins": 30, "pessimism": 0.2, "epochs": 1000},
-    "pen-expert-v1": {"bins": 1, "pessimism": 30.0, "epochs": 1000},
-    "hammer-expert-v1": {"bins": 1, "pessimism": 70.0, "epochs": 1000},
-    "door-expert-v1": {"bins": 1, "pessimism": 15.0, "epochs": 1000},
+    **{name: {"bins": row.bins, "pessimism": row.pessimism, "epochs": row.epochs} for name, row in PAPER.items()},
 }
 
 REBRAC_PENALTIES: dict[str, tuple[float, float]] = {  # the paper's Table 11: beta_1 of the policy, beta_2 of the critics

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import EPOCH, Metrics, Prepared, Report, silent
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.sac import SACState, SoftFields, draw_actions, finish, init_networks, step_policy, step_temperature
 from gridcount.algorithms.steps import descend_in_parts, in_parts
@@ -22,7 +22,6 @@ from gridcount.losses import bellman_loss, count_penalty_loss, ensemble_spread, 
 from gridcount.networks import Critics
 from gridcount.policy.actor import Actor
 
-EPOCH = 1000  # updates between two looks at whether values fall
 RECORD, RECENT = 20, 5  # looks remembered, and how many of them are compared with those before
 PART = 32  # rows of a batch that are learnt from at a time, each with all its sampled actions
 

@@ -2,6 +2,7 @@
 
 from typing import Any, Literal
 
+from gridcount.algorithms.contract import EPOCH
 from gridcount.algorithms.papers import PAPERS
 from gridcount.data.catalogue import MAZE_NAMES, NAMES, domain_of, unknown
 
@@ -64,6 +65,12 @@ PAPER_OWN: dict[str, dict[str, Any]] = {
 def default_algorithm(dataset: str, preset: str) -> str:
     """What is trained where nobody says: the paper's algorithm on its datasets and in its preset, else the one without settings."""
     return "gpc-sac" if preset == "paper" or dataset in NAMES else "gpc-anchor"
+
+
+def planned_updates(algorithm: str, dataset: str, preset: str) -> int:
+    """How long a preset trains."""
+    epochs: int = preset_fields(algorithm, dataset, preset)["epochs"]
+    return EPOCH * epochs
 
 
 def preset_fields(algorithm: str, dataset: str, preset: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from gridcount.files import decode_record, locked, read_record, write_whole
 from gridcount.training import run as runs
 from gridcount.training.divergence import Diverged
 from gridcount.training.experiment import Experiment, load_checked
-from gridcount.training.logs import Row, read_rows
+from gridcount.training.logs import Row, headline, read_rows
 from gridcount.training.machine import describe_starts, peak_gigabytes
 from gridcount.training.times import Times, add_times, keep_times, read_times
 
@@ -243,8 +243,8 @@ class Status:
         """A seed was evaluated."""
         if not self._scores or row["updates"] != self._progress.done or row["seed"] in self._scores:
             self._scores = {}
-        if (headline := row.get("score", row.get("return"))) is not None:
-            self._scores[row["seed"]] = headline
+        if (value := headline(row)[1]) is not None:
+            self._scores[row["seed"]] = value
             self._tell(score=sum(self._scores.values()) / len(self._scores))
         if self._timed < row["updates"]:
             add_times(self._directory, Times(row["updates"], round(self._seconds, 3), peak_gigabytes()))

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
-from gridcount.algorithms.contract import run_length_fields
-from gridcount.algorithms.presets import preset_fields
+from gridcount.algorithms.contract import EPOCH, run_length_fields
+from gridcount.algorithms.presets import planned_updates
 from gridcount.benchmark.cells import Cell
 from gridcount.data.catalogue import NAMES, unknown
 
 FOLDER = Path(__file__).parent / "suites"
-EPOCH = 1000  # updates
 EVALUATIONS = 5  # of a run shorter than a suite's interval: it has a curve and a headline over several all the same
 
 
@@ -68,7 +67,7 @@ class Suite:
         known = ALGORITHMS[algorithm].__dataclass_fields__
         shared = {name: value for name, value in self.fields.items() if name in known}
         changed = shared | self.algorithm_fields.get(algorithm, {}) | variant.fields
-        updates = self.updates or EPOCH * preset_fields(algorithm, dataset, self.preset)["epochs"]
+        updates = self.updates or planned_updates(algorithm, dataset, self.preset)
         changed = dict.fromkeys(run_length_fields(ALGORITHMS[algorithm]), updates) | changed
         changes = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
         make_algorithm(algorithm, dataset, self.preset, **changes)  # an error where a field is unknown

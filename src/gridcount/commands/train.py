@@ -12,7 +12,7 @@ from rich.console import Console
 
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import run_length_fields
-from gridcount.algorithms.presets import Preset, default_algorithm, preset_fields
+from gridcount.algorithms.presets import Preset, default_algorithm, planned_updates
 from gridcount.algorithms.ranges import refuse_out_of_range
 from gridcount.data import check as checks
 from gridcount.data.catalogue import NAMES
@@ -192,7 +192,7 @@ def _preset_name(options: Train) -> str:
 
 def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
     """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is filled in later."""
-    planned = 1000 * preset_fields(options.algo, _preset_name(options), options.preset)["epochs"]
+    planned = planned_updates(options.algo, _preset_name(options), options.preset)
     recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
     columns, units = options.columns.given(), options.actions
     if before is not None:  # the run's own, where the flags say nothing

@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from gridcount.data.transitions import Transitions
 
 TAILS = 0.005  # share of the returns at each end that counts as outliers
 ROUNDING = 1e-9  # returns below this share of the largest possible one are errors of summing
+BLOCK = 256  # rows whose rewards are summed by one matrix multiplication
 LEAST_EPISODES = 10  # that ended, before their equal lengths are taken for a rule
 
 
@@ -49,12 +49,27 @@ def returns_to_go(
     """
     ends = np.flatnonzero(np.append(episode_end[:-1], True))
     last = ends[np.searchsorted(ends, np.arange(len(reward)))]  # [rows] the last row of each one's episode
-    whole: NDArray[np.float64] = lfilter([1.0], [1.0, -discount], reward[::-1])[::-1]  # summed on into the episodes that follow,
+    whole = discounted_sums(reward, discount)  # on into the episodes that follow,
     following = np.append(whole[1:], 0.0)[last]  # which is taken out again
     beyond = np.where(terminated[last], 0.0, reward.mean() / (1 - discount))
     summed: NDArray[np.float64] = whole + discount ** (last - np.arange(len(reward)) + 1) * (beyond - following)
     summed[np.abs(summed) < ROUNDING * np.abs(reward).max() / (1 - discount)] = 0.0
     return summed
+
+
+def discounted_sums(reward: NDArray[np.float64], discount: float) -> NDArray[np.float64]:
+    """[rows] the discounted sum of all rewards from each row on, a block of rows at a time."""
+    blocks = -(-len(reward) // BLOCK)
+    padded = np.zeros(blocks * BLOCK)
+    padded[: len(reward)] = reward
+    power = np.arange(BLOCK)[:, None] - np.arange(BLOCK)  # [row that is summed, row that it is summed for]
+    within = padded.reshape(blocks, BLOCK) @ np.where(power >= 0, discount ** np.maximum(power, 0), 0.0)
+    left = discount ** np.arange(BLOCK, 0, -1)  # what a sum from the next block on counts for each row
+    following = 0.0
+    for block in range(blocks - 1, -1, -1):
+        within[block] += left * following
+        following = within[block, 0]
+    return within.reshape(-1)[: len(reward)]
 
 
 def _length_is_fixed(data: Transitions) -> bool:

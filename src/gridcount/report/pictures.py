@@ -14,7 +14,6 @@ from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import evaluate
 from gridcount.files import whole_file
 from gridcount.files.archive import numbered
-from gridcount.losses import count_uncertainty
 from gridcount.report.experiments import in_words
 from gridcount.report.labels import dataset_in_words, run_labels
 from gridcount.training.history import evaluations_of
@@ -102,7 +101,7 @@ def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> P
     name = plan.environment or plan.dataset
     result = evaluate(policies[0], name, EPISODES, seed=0, in_units=data.in_units)
     maze = task(name)
-    counted = hasattr(states[0], "table")
+    counted = hasattr(prepared.algorithm, "uncertainty")
     figure = Figure(figsize=(5 * (3 if counted else 2), 4.6), layout="constrained")
     axes = figure.subplots(1, 3 if counted else 2)
     rows, columns = maze.walls.shape
@@ -144,12 +143,10 @@ def draw_run(run: Path, prepared: Prepared, data: Transitions) -> list[Path]:
 
 
 def _uncertainty(prepared: Prepared, state: Any, policy: Any, sample: NDArray[np.int64]) -> NDArray[np.float32]:
-    """u(s, pi(s)) from a seed's visit table at the end of training."""
+    """u(s, pi(s)) as the algorithm has it at the end of training."""
     observation = np.asarray(prepared.rows.observation)[sample]
     cell = jnp.asarray(np.asarray(prepared.rows.state_cell)[sample])
-    count = state.table.read(cell, state.grid.offset(jnp.asarray(policy(observation)))) + 1
-    epoch = state.learner.updates // 1000 + 1
-    return np.asarray(count_uncertainty(count, epoch, prepared.algorithm.pessimism))
+    return np.asarray(prepared.algorithm.uncertainty(state, cell, jnp.asarray(policy(observation))))
 
 
 def _heat_map(observation: NDArray[np.float32], value: NDArray[np.float32] | None, rows: int, columns: int) -> NDArray[np.float64]:

@@ -26,6 +26,12 @@ Row = dict[str, Any]
 METRICS = "metrics.jsonl"
 
 
+def headline(row: Mapping[str, Any]) -> tuple[str, float | None]:
+    """What a row is judged by, and its value: the score, or the return where there is no score; None where it was not scored."""
+    name = "score" if row.get("score") is not None else "return"
+    return name, row.get(name)
+
+
 class Marks(msgspec.Struct, frozen=True, kw_only=True):
     """How long each log file was at a checkpoint, and the SHA-256 of that much of `metrics.jsonl`; old checkpoints have no digest.
 

@@ -7,7 +7,7 @@ from gridcount.policy.policy import Policy, has_policy, load_policy, policy_fold
 from gridcount.policy.store import read_facts
 from gridcount.training import run as runs
 from gridcount.training.experiment import load_again
-from gridcount.training.logs import read_rows
+from gridcount.training.logs import headline, read_rows
 
 LAST, ORACLE = "last", "oracle"
 
@@ -32,7 +32,7 @@ def _best(path: Path, seed: int) -> int:
     run = path if (path / "config.json").is_file() else path.parent
     kept = {int(file.stem) for file in numbered(policy_folder(path))}
     found = [row for row in read_rows(run) if row["seed"] == seed and row["updates"] in kept]
-    scores = {row["updates"]: row.get("score", row.get("return")) for row in found}
+    scores = {row["updates"]: headline(row)[1] for row in found}
     scored: dict[int, float] = {updates: score for updates, score in scores.items() if score is not None}
     if not scored:
         raise ValueError(f"{run}: no kept policy of seed {seed} was scored in training, so there is no best one; leave the choice at last")

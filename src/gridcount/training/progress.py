@@ -7,6 +7,8 @@ from typing import Any, Protocol, Self
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from gridcount.training.logs import headline
+
 
 class Display(Protocol):
     """Told of every block and every evaluation."""
@@ -75,11 +77,11 @@ class ConsoleDisplay:
 
     def evaluated(self, row: dict[str, Any]) -> None:
         """A seed was evaluated."""
-        if (headline := row.get("score", row.get("return"))) is not None:
-            self._scores[row["seed"]] = headline
-            self._headline = "score" if "score" in row else "return"
+        self._headline, value = headline(row)
+        if value is not None:
+            self._scores[row["seed"]] = value
         left = (self._total - row["updates"]) / max(self._rate(row["updates"]), 1e-9)
-        score = f"{self._headline} {headline:7.1f}  " if headline is not None else ""
+        score = f"{self._headline} {value:7.1f}  " if value is not None else ""
         score += f"success {row['success']:4.0%}  " if "success" in row else ""
         if (in_log := row.get("in_log")) is not None:
             self._in_log[row["seed"]] = in_log

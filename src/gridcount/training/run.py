@@ -16,7 +16,7 @@ import numpy as np
 
 from gridcount import __version__
 from gridcount.algorithms import ALGORITHMS
-from gridcount.algorithms.contract import Prepared, Report, act, with_new_names
+from gridcount.algorithms.contract import EPOCH, Prepared, Report, act, with_new_names
 from gridcount.algorithms.ranges import refuse_out_of_range
 from gridcount.data.catalogue import unknown
 from gridcount.data.cut import ActionUnits
@@ -39,7 +39,6 @@ from gridcount.training.loop import Learners, SeedMetrics, make_learners, seed_k
 from gridcount.training.machine import describe_machine, read_starts
 from gridcount.training.progress import Display
 
-EPOCH = 1000  # updates per block at most
 OWN_FILES = (
     METRICS,
     "environment.json",
