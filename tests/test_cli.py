@@ -1,5 +1,6 @@
 """The command line as people meet it: help at once, mistakes answered with what exists, output that suits a log file."""
 
+import os
 import re
 import subprocess
 import sys
