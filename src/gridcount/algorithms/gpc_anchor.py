@@ -55,8 +55,9 @@ class GPCAnchor(TD3Fields):
     layer_norm: bool = True  # LayerNorm in the critics
     target_step: float = 0.01  # how far the target networks move per update (tau)
     policy_every: int = 1  # critic updates per update of the policy and the targets
-    anchor: float = 0.2  # weight of the squared distance to the log's action in deviations (lambda), beside values in units of their gain
+    anchor: float = 0.1  # weight of the squared distance to the log's action in deviations (lambda), beside values in units of their gain
     pessimism: float = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
+    support_cost: float = 6.0  # what acting where the log never did costs over the horizon, in units of the spread of its returns (kappa)
     ood_weight: float = 0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
     ood_noise: float = 1.0  # noise on the policy's actions whose values are held down, in the log's deviations
     smoothing: float = 0.5  # noise on the target policy's actions, in the log's deviations
@@ -117,7 +118,9 @@ class GPCAnchor(TD3Fields):
         deviation, next_deviation = state.deviation[batch.state_cell], state.deviation[batch.next_state_cell]
         action = self._noisy(learner.policy(batch.observation), self.ood_noise * deviation, action_key)
         next_action = self._noisy(learner.target_policy(batch.next_observation), self.smoothing * next_deviation, next_key)
-        target = jnp.maximum(bellman_target(self, learner, batch, next_action), self._scaled(number(self.q_floor)))
+        next_count = state.counts(batch.next_state_cell, next_action)
+        cost = log_uncertainty(next_count, (1 - self.discount) * self.support_cost * self.value_spread)
+        target = jnp.maximum(bellman_target(self, learner, batch, next_action, cost), self._scaled(number(self.q_floor)))
         count = state.counts(batch.state_cell, action)
         uncertainty = log_uncertainty(count, self.pessimism * self.value_spread)
 

@@ -60,6 +60,7 @@ RANGES = {  # field -> its range, in every algorithm that has the field
     "ood_next_weight": WEIGHT,
     "table_megabytes": Range(1),
     "anchor": WEIGHT,
+    "support_cost": WEIGHT,
     "ood_noise": WEIGHT,
     "reward_level": ANY,
     "value_level": ANY,

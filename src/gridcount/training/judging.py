@@ -19,6 +19,7 @@ FAR = 0.05  # of the possible range, or of its larger end: how far beyond it val
 NEGLIGIBLE = 1e-4  # rewards that the discount makes smaller than this are not summed one by one
 CAUTION = {  # fields that keep a policy near the log and its values low -> whether more of them does
     "pessimism": True,
+    "support_cost": True,
     "conservatism": True,
     "ood_end": True,
     "policy_penalty": True,
