@@ -1,4 +1,4 @@
-"""How large a kept policy is, how long it takes to load in a new process, and how long a decision takes: python benchmarks/policy.py RUN."""
+"""The size of a kept policy, the time to load it in a new process, and the time of a decision: python benchmarks/policy.py RUN."""
 
 import json
 import statistics
@@ -37,7 +37,9 @@ def main(run: str) -> None:
     size = sum(path.stat().st_size for path in folder.iterdir())
     load, first, median, p99 = (statistics.median(each[name] for each in found) for name in ("load", "first", "median", "p99"))
     print(f"{folder}: {size / 1e6:.2f} MB; JAX imported: {any(each['jax'] for each in found)}")
-    print(f"loaded in {load:.3f} s after `import gridcount`; first decision {1e6 * first:.0f} us, median {1e6 * median:.0f}, p99 {1e6 * p99:.0f}")
+    print(
+        f"loaded in {load:.3f} s after `import gridcount`; first decision {1e6 * first:.0f} us, median {1e6 * median:.0f}, p99 {1e6 * p99:.0f}"
+    )
 
 
 if __name__ == "__main__":

@@ -136,6 +136,54 @@ def choosing_table() -> str:
     return "\n".join(lines) if len(lines) > 2 else "Not yet measured."
 
 
+def anonymous_table() -> str:
+    """The logs without a name: what each algorithm's last policies return, beside the log's own episodes, and how often the goals hold."""
+    path, logs = ROOT / "results" / "anonymous.parquet", json.loads((ROOT / "results" / "anonymous.json").read_text())
+    rows = read_results(path) if path.exists() else []
+    suite = read_suite("anonymous")
+    lines = [f"| log | its own mean return | {' | '.join(suite.algorithms)} |", "|---" * (2 + len(suite.algorithms)) + "|"]
+    ours, kept = suite.algorithms[0], []
+    for name in suite.datasets:
+        means = {each: _last_return(rows, name, each) for each in suite.algorithms}
+        found = [value for value in means.values() if value is not None]
+        cells = [
+            "not yet run" if value is None else f"{'**' * (value == max(found))}{value:,.1f}{'**' * (value == max(found))}"
+            for value in means.values()
+        ]
+        lines.append(f"| {name} | {logs[name]['mean_return']:,.1f} | {' | '.join(cells)} |")
+        if (own := means[ours]) is not None:
+            kept.append((own, logs[name]["mean_return"], means["bc"], max(found)))
+    if not kept:
+        return "Not yet measured."
+    above_log = sum(own >= log for own, log, _, _ in kept)
+    cloned = [(own, bc) for own, _, bc, _ in kept if bc is not None]
+    best = sum(own >= top - 0.03 * abs(top) for own, _, _, top in kept)
+    lines.append(
+        f"\n{ours} is at or above the log on {above_log} of {len(kept)}, at or above BC on {sum(own >= bc for own, bc in cloned)} of"
+        f" {len(cloned)}, and the best or within 3 % of the best that was run on {best} of {len(kept)}."
+    )
+    return "\n".join(lines)
+
+
+def _last_return(rows: list[dict[str, Any]], dataset: str, algorithm: str) -> float | None:
+    """The mean return of the last evaluations, over seeds; None where it was not run."""
+    own = [row for row in rows if (row["dataset"], row["algorithm"]) == (dataset, algorithm)]
+    seeds = {row["seed"] for row in own}
+    if not own:
+        return None
+    last = [[row["return"] for row in sorted(own, key=lambda row: row["updates"]) if row["seed"] == seed][-LAST:] for seed in seeds]
+    return float(np.mean([np.mean(each) for each in last]))
+
+
+def trials_table() -> str:
+    """What was tried while GPC-Anchor's settings were chosen, with the score at each evaluation."""
+    lines = ["| trial | set | updates | scores along training |", "|---|---|---|---|"]
+    for trial in json.loads((ROOT / "results" / "choosing" / "trials.json").read_text()):
+        scores = ", ".join(f"{score:.0f}" for score in trial["scores"])
+        lines.append(f"| {trial['trial']} | {trial['dataset']} | {trial['updates'][-1]:,} | {scores} |")
+    return "\n".join(lines)
+
+
 def _after(row: dict[str, Any] | None) -> str:
     return "never" if row is None else f"{row['updates']:,} updates, {row['seconds'] / 60:.0f} min"
 
@@ -366,6 +414,8 @@ if __name__ == "__main__":
         insert(ROOT / "docs" / "algorithms.md", marker, table())
     insert(ROOT / "docs" / "results.md", "recollected-time", time_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "choosing", choosing_table())
+    insert(ROOT / "docs" / "gpc-anchor.md", "trials", trials_table())
+    insert(ROOT / "docs" / "gpc-anchor.md", "anonymous", anonymous_table())
     for marker, text in report_tables().items():
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():
