@@ -60,7 +60,7 @@ class GPCAnchor(TD3Fields):
     support_cost: float = 6.0  # what acting where the log never did costs over the horizon, in units of the spread of its returns (kappa)
     ood_weight: float = 0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
     ood_noise: float = 1.0  # noise on the policy's actions whose values are held down, in the log's deviations
-    smoothing: float = 0.5  # noise on the target policy's actions, in the log's deviations
+    smoothing: float = 0.25  # noise on the target policy's actions, in the log's deviations
     smoothing_limit: float = 2.5  # both noises are clipped to plus or minus this, in the log's deviations
     q_floor: float | Literal["auto"] = "auto"  # targets stay above this; auto: the worst discounted return of the log
     reward_level: float | Literal["auto"] = "auto"  # taken from every reward; auto: their mean where only differences can matter, else 0

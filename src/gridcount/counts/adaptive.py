@@ -17,7 +17,6 @@ from gridcount.data.transitions import chunks
 SAMPLE_ROWS = 1 << 18  # rows that the tree is fitted to, at most: bounded memory and time, whatever the size of the log
 SPLIT_ROWS = 1024  # rows of a cell from which its best cut is chosen, at most
 CUTS = 16  # places where each column may be cut, at quantiles
-JOINT_CELLS = 4096  # of the joint grid of actions, in each cell of states, at most
 LEAF = -1  # in `column`: a node that is not cut
 
 
@@ -110,50 +109,32 @@ def _best_cut(
 
 
 class ActionCounts(NamedTuple):
-    """How often the log has an action in a cell: each dimension by itself on a fine grid, and all together on a coarse one.
+    """How often the log has an action in a cell, counted in each action dimension by itself: few numbers, whatever the dimensions.
 
-    A joint grid that is fine in 24 dimensions would be empty nearly everywhere. NumPy's arrays or JAX's.
+    NumPy's arrays or JAX's.
     """
 
-    each: Any  # [cells, action_dim, bins] counts of each dimension
-    together: Any  # [cells, coarse ** action_dim] counts of all dimensions, `coarse` parts each
+    counts: Any  # [cells, action_dim, bins]
 
     @classmethod
     def fit(cls, cell: Any, n_cells: int, action: Any, bins: int) -> "ActionCounts":
         """Count the log's actions, read a chunk at a time."""
         dims = action.shape[1]
-        coarse = coarse_bins(dims, bins)
-        each, together = np.zeros(n_cells * dims * bins, np.int64), np.zeros(n_cells * coarse**dims, np.int64)
+        counts = np.zeros(n_cells * dims * bins, np.int64)
         for rows in chunks(len(cell), 4 * dims):
-            values, place = np.asarray(action[rows]), np.asarray(cell[rows], np.int64)
-            fine = (place[:, None] * dims + np.arange(dims)) * bins + _bin(values, bins)
-            each += np.bincount(fine.reshape(-1), minlength=len(each))
-            together += np.bincount(place * coarse**dims + _joint_bin(values, coarse), minlength=len(together))
-        return cls(each.reshape(n_cells, dims, bins).astype(np.int32), together.reshape(n_cells, -1).astype(np.int32))
+            place = np.asarray(cell[rows], np.int64)[:, None] * dims + np.arange(dims)
+            counts += np.bincount((place * bins + _bin(np.asarray(action[rows]), bins)).reshape(-1), minlength=len(counts))
+        return cls(counts.reshape(n_cells, dims, bins).astype(np.int32))
 
     def __call__(self, cell: Any, action: Any) -> Any:
-        """[rows] the smallest of the counts: an action is as little known as its least known part."""
-        dims, bins = self.each.shape[1:]
-        array_of = action.__array_namespace__()
-        alone = self.each[cell[:, None], array_of.arange(dims), _bin(action, bins)].min(axis=1)
-        return array_of.minimum(alone, self.together[cell, _joint_bin(action, coarse_bins(dims, bins))])
-
-
-def coarse_bins(dims: int, bins: int) -> int:
-    """Parts of each dimension of the joint grid: as many as leave it small, and no more than the fine grid has."""
-    return next((coarse for coarse in range(bins, 1, -1) if coarse**dims <= JOINT_CELLS), 1)
+        """[rows] the smallest of the dimensions' counts: an action is as little known as its least known part."""
+        dims, bins = self.counts.shape[1:]
+        return self.counts[cell[:, None], action.__array_namespace__().arange(dims), _bin(action, bins)].min(axis=1)
 
 
 def _bin(action: Any, bins: int) -> Any:
     """Which of equal parts of [-1, 1] each number lies in."""
     return action.__array_namespace__().clip(((action + 1) / 2 * bins).astype(np.int32), 0, bins - 1)
-
-
-def _joint_bin(action: Any, coarse: int) -> Any:
-    """[rows] the number of an action's cell on the joint grid."""
-    dims = action.shape[1] if coarse > 1 else 0
-    weights = action.__array_namespace__().asarray([coarse**d for d in range(dims)], dtype=np.int32)
-    return (_bin(action[:, :dims], coarse) * weights).sum(axis=1).astype(np.int32)
 
 
 class CellMoments(NamedTuple):

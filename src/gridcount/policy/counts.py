@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.counts.adaptive import LEAF, ActionCounts, AdaptiveCells, coarse_bins
+from gridcount.counts.adaptive import LEAF, ActionCounts, AdaptiveCells
 from gridcount.data.transitions import Transitions
 from gridcount.files.archive import Arrays
 
 ROWS_PER_CELL = 128  # of the log, at least
-BINS, MOST_BINS = 20, 1000  # partitions of each action dimension, and what a file may have
+BINS = 20  # partitions of each action dimension
 TREE = ("column", "threshold", "below", "above")
 
 
@@ -39,10 +39,10 @@ class LogCounts(NamedTuple):
     def of(cls, arrays: Arrays, observation_dim: int, action_dim: int) -> "LogCounts":
         """From a file; raises ValueError where its arrays are not a tree over such observations with counts of such actions."""
         column, threshold, below, above = (arrays[name] for name in TREE)
-        each, together = arrays["each"], arrays["together"]
+        counts = arrays["counts"]
         nodes = np.arange(len(column))
         cell = column == LEAF
-        whole = all(array.dtype == np.int32 for array in (column, below, above, each, together)) and threshold.dtype == np.float32
+        whole = all(array.dtype == np.int32 for array in (column, below, above, counts)) and threshold.dtype == np.float32
         if not whole or any(array.shape != column.shape for array in (threshold, below, above)) or not cell.any():
             raise ValueError("its tree of cells is not one")
         if not ((column >= LEAF) & (column < observation_dim)).all():
@@ -51,7 +51,6 @@ class LogCounts(NamedTuple):
         if down.any() or sorted(below[cell]) != list(range(int(cell.sum()))):
             raise ValueError("the nodes of its tree do not lead to its cells")
         n_cells = int(cell.sum())
-        fits = each.ndim == 3 and each.shape[:2] == (n_cells, action_dim) and 0 < each.shape[2] <= MOST_BINS
-        if not fits or together.shape != (n_cells, coarse_bins(action_dim, each.shape[2]) ** action_dim):
-            raise ValueError(f"its counts have shapes {each.shape} and {together.shape}, for {n_cells} cells and {action_dim} actions")
-        return cls(AdaptiveCells(column, threshold, below, above, n_cells), ActionCounts(each, together))
+        if counts.ndim != 3 or counts.shape[:2] != (n_cells, action_dim) or not counts.shape[2]:
+            raise ValueError(f"its counts have shape {counts.shape}, for {n_cells} cells and {action_dim} actions")
+        return cls(AdaptiveCells(column, threshold, below, above, n_cells), ActionCounts(counts))
