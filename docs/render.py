@@ -120,22 +120,6 @@ def time_table() -> str:
     return "\n".join(lines) if len(lines) > 2 else "Not yet measured."
 
 
-def choosing_table() -> str:
-    """The runs on which GPC-Anchor's settings were chosen, beside their logs."""
-    lines = [
-        "| log | transitions | its mean return | seeds | updates | mean return of the last three evaluations, per seed |",
-        "|---" * 6 + "|",
-    ]
-    for path in sorted((ROOT / "results" / "choosing").glob("*/config.json")):
-        plan, rows = read_plan(path.parent), told_by_all(read_rows(path.parent))
-        log = json.loads((path.parent / "log.json").read_text())  # what `gridcount data info --json` told of it
-        last = {seed: [row["return"] for row in rows if row["seed"] == seed][-LAST:] for seed in plan.seeds}
-        means = ", ".join(f"{np.mean(each):,.1f}" for each in last.values())
-        seeds = ", ".join(map(str, plan.seeds))
-        lines.append(f"| {plan.dataset} | {log['transitions']:,} | {log['returns']['mean']:,.1f} | {seeds} | {plan.updates:,} | {means} |")
-    return "\n".join(lines) if len(lines) > 2 else "Not yet measured."
-
-
 def anonymous_table() -> str:
     """The logs without a name: what each algorithm's last policies return, beside the log's own episodes, and how often the goals hold."""
     path, logs = ROOT / "results" / "anonymous.parquet", json.loads((ROOT / "results" / "anonymous.json").read_text())
@@ -177,10 +161,10 @@ def _last_return(rows: list[dict[str, Any]], dataset: str, algorithm: str) -> fl
 
 def trials_table() -> str:
     """What was tried while GPC-Anchor's settings were chosen, with the score at each evaluation."""
-    lines = ["| trial | set | updates | scores along training |", "|---|---|---|---|"]
+    lines = ["| settings | set | seed | updates | scores along training |", "|---|---|---|---|---|"]
     for trial in json.loads((ROOT / "results" / "choosing" / "trials.json").read_text()):
         scores = ", ".join(f"{score:.0f}" for score in trial["scores"])
-        lines.append(f"| {trial['trial']} | {trial['dataset']} | {trial['updates'][-1]:,} | {scores} |")
+        lines.append(f"| {trial['trial']} | {trial['dataset']} | {trial['seed']} | {trial['updates'][-1]:,} | {scores} |")
     return "\n".join(lines)
 
 
@@ -413,7 +397,6 @@ if __name__ == "__main__":
     for marker, table in {"cost": bench_table, "baselines": baselines_table, "crosscheck": crosscheck_table}.items():
         insert(ROOT / "docs" / "algorithms.md", marker, table())
     insert(ROOT / "docs" / "results.md", "recollected-time", time_table())
-    insert(ROOT / "docs" / "gpc-anchor.md", "choosing", choosing_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "trials", trials_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "anonymous", anonymous_table())
     for marker, text in report_tables().items():

@@ -75,6 +75,29 @@ def test_the_anchor_alone_keeps_the_policy_near_the_log() -> None:
     assert abs(actions(near, near_state, PROBE).mean() - log) < 0.5 * abs(actions(far, far_state, PROBE).mean() - log)
 
 
+def fork(rows: int = 4000) -> Transitions:
+    """A decision, right or left, and then another one: on the left the log always does the same, on the right it pays a little more."""
+    rng = np.random.default_rng(5)
+    first = np.arange(rows) % 2 == 0
+    action = rng.uniform(-1, 1, rows)
+    right = np.where(first, action > 0, np.roll(action, 1) > 0)
+    action = np.where(first | right, action, 0.5)
+    state = np.where(first, 0.0, np.where(right, 1.0, -1.0))
+    following = np.where(first, np.where(right, 1.0, -1.0), 0.0)
+    reward = np.where(first, 0.0, np.where(right, 1.1, 1.0))
+    columns = (column.astype(np.float32) for column in (state[:, None], action[:, None], reward, following[:, None]))
+    return Transitions(*columns, ~first, ~first)
+
+
+def test_the_policy_prefers_states_in_which_it_can_stay_in_the_log() -> None:
+    free: dict[str, Any] = {**SMALL, "discount": 0.5, "ood_weight": 0.0, "anchor": 0.1}
+    start = np.zeros((1, 1), np.float32)
+    careless = learn(GPCAnchor(**free, support_cost=0.0), fork(), 2000)
+    careful = learn(GPCAnchor(**free, support_cost=30.0), fork(), 2000)
+    assert actions(*careless, start).item() > 0.1
+    assert actions(*careful, start).item() < -0.1
+
+
 def test_a_habit_of_the_log_is_kept() -> None:
     prepared, state = learn(GPCAnchor(**SMALL), habit(), 1500)
     assert np.abs(actions(prepared, state, habit().observation[:200]) - 0.9).max() < 0.2
