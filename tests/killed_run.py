@@ -27,10 +27,11 @@ def die(when: str) -> None:
 
 def saving(path: Path, arrays: Arrays) -> None:
     global reached
-    reached = int(path.stem)
-    die("before a checkpoint")
+    whole = path.parent.name == "checkpoints"  # and not a policy's
+    reached = int(path.stem) if whole else reached
+    die("before a checkpoint" if whole else "")
     save(path, arrays)
-    die("after a checkpoint")
+    die("after a checkpoint" if whole else "")
 
 
 def syncing(file: int) -> None:

@@ -133,7 +133,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
         axes.extend(figure.axes)
         return path
 
-    monkeypatch.setattr(pictures, "_save", save)
+    monkeypatch.setattr(pictures, "save_figure", save)
     return axes
 
 

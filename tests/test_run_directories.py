@@ -255,7 +255,8 @@ def test_a_run_trained_from_a_file_is_evaluated_from_any_folder(
     assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0
     (here / "log.hdf5").rename(there / "log.hdf5")
     capsys.readouterr()
-    assert main(["evaluate", str(tmp_path / "run")]) == 2
+    assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0  # a policy acts without its log
+    assert main(["plot", str(tmp_path / "run")]) == 2
     message = capsys.readouterr().err
     assert f"{tmp_path / 'run'}: the run needs the data it was trained on, and looked for it at {here / 'log.hdf5'}" in message
     assert main(["train", "log.hdf5", "--env", UMAZE, *TINY, "--run", str(tmp_path / "run"), "--resume"]) == 0  # the same rows, moved

@@ -105,6 +105,7 @@ def train(
     if env is None:
         plan, misfit = without_misfit(plan, loaded)
         unscored = misfit or unscored
+    runs.Kept.checked(keep, keep_policies, checkpoint_seconds)  # before a directory is made
     experiment = Experiment.prepare(plan, made, loaded)
     directory = claim(None if out is None else Path(out), f"{Path(loaded.name).stem}-{name}")
     console.print(f"{len(loaded):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run directory: {directory}")

@@ -76,6 +76,7 @@ def train(words: list[str]) -> int:
     if options.env is None:  # what was not asked for must not stop the training
         plan, misfit = without_misfit(plan, data)
         unscored = misfit or unscored
+    runs.Kept.checked(options.keep, options.keep_policies, options.checkpoint_seconds)  # before a directory is made
     experiment = Experiment.prepare(plan, algorithm, data, resumed=resumed)
     directory = resumed or claim(options.run, f"{Path(options.dataset).stem}-{options.algo}")
     for line in _introduction(options, experiment, unscored, directory):

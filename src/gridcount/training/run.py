@@ -173,9 +173,7 @@ def train(
     A judge that was fitted to it before is used as it is. `callback` sees every row of metrics, and the run stops where it returns True.
     """
     refuse_unfit(plan, prepared)
-    for name, count in {"keep": keep, "keep_policies": keep if keep_policies is None else keep_policies}.items():
-        if count < 1:
-            raise ValueError(f"{name} is {count}; a run keeps at least 1")
+    kept = Kept.checked(keep, keep_policies, save_every)
     busy = f"{directory}: another process is training this run; wait until it ends, or stop it first"
     validate_no_links(directory)
     with locked(directory / "run", busy):
@@ -185,16 +183,24 @@ def train(
             raise ValueError(f"{directory / found[0]}: was not written by gridcount; name an empty directory with --run")
         if judge is None and data is not None:
             judge = LogJudge.fit(data, prepared)
-        kept = _Kept(keep, keep if keep_policies is None else keep_policies, save_every)
         return _train(plan, prepared, directory, display, kept, data, judge, callback)
 
 
-class _Kept(NamedTuple):
+class Kept(NamedTuple):
     """What stays on disk, and how often it is written."""
 
     checkpoints: int
     policies: int
     seconds: float  # between checkpoints, at least
+
+    @classmethod
+    def checked(cls, checkpoints: int, policies: int | None, seconds: float) -> "Kept":
+        """As a person says it: as many policies as checkpoints where nobody says otherwise."""
+        policies = checkpoints if policies is None else policies
+        for name, count in {"keep": checkpoints, "keep_policies": policies}.items():
+            if count < 1:
+                raise ValueError(f"{name} is {count}; a run keeps at least 1")
+        return cls(checkpoints, policies, seconds)
 
 
 def refuse_unfit(plan: Plan, prepared: Prepared) -> None:
@@ -209,7 +215,7 @@ def _train(
     prepared: Prepared,
     directory: Path,
     display: Display,
-    kept: _Kept,
+    kept: Kept,
     data: Transitions | None,
     judge: LogJudge | None,
     callback: Stops,
@@ -307,7 +313,7 @@ class _Training:
         self.pending = []
         return rows
 
-    def save(self, kept: _Kept) -> None:
+    def save(self, kept: Kept) -> None:
         """Write a checkpoint and the policies, and remove the oldest of those beyond what is kept."""
         arrays = {
             f"seed{seed}{name}": leaf
