@@ -37,9 +37,8 @@ def main(run: str) -> None:
     size = sum(path.stat().st_size for path in folder.iterdir())
     load, first, median, p99 = (statistics.median(each[name] for each in found) for name in ("load", "first", "median", "p99"))
     print(f"{folder}: {size / 1e6:.2f} MB; JAX imported: {any(each['jax'] for each in found)}")
-    print(
-        f"loaded in {load:.3f} s after `import gridcount`; first decision {1e6 * first:.0f} us, median {1e6 * median:.0f}, p99 {1e6 * p99:.0f}"
-    )
+    print(f"loaded in {load:.3f} s after `import gridcount`")
+    print(f"first decision {1e6 * first:.0f} us, then {1e6 * median:.0f} us in the median and {1e6 * p99:.0f} us at p99")
 
 
 if __name__ == "__main__":

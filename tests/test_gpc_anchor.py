@@ -85,8 +85,8 @@ def fork(rows: int = 4000) -> Transitions:
     state = np.where(first, 0.0, np.where(right, 1.0, -1.0))
     following = np.where(first, np.where(right, 1.0, -1.0), 0.0)
     reward = np.where(first, 0.0, np.where(right, 1.1, 1.0))
-    state, action, reward, following = (column.astype(np.float32) for column in (state, action, reward, following))
-    return Transitions(state[:, None], action[:, None], reward, following[:, None], ~first, ~first)
+    seen, taken, paid, after = (column.astype(np.float32) for column in (state, action, reward, following))
+    return Transitions(seen[:, None], taken[:, None], paid, after[:, None], ~first, ~first)
 
 
 def test_the_policy_prefers_states_in_which_it_can_stay_in_the_log() -> None:

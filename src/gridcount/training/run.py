@@ -197,9 +197,9 @@ class Kept(NamedTuple):
     def checked(cls, checkpoints: int, policies: int | None, seconds: float) -> "Kept":
         """As a person says it: as many policies as checkpoints where nobody says otherwise."""
         policies = checkpoints if policies is None else policies
-        for name, count in {"keep": checkpoints, "keep_policies": policies}.items():
+        for name, count, what in (("keep", checkpoints, "checkpoint"), ("keep_policies", policies, "policy")):
             if count < 1:
-                raise ValueError(f"{name} is {count}; a run keeps at least 1")
+                raise ValueError(f"{name} is {count}; a run keeps at least 1 {what}")
         return cls(checkpoints, policies, seconds)
 
 
