@@ -169,9 +169,9 @@ def test_a_log_file_gets_plain_text_and_one_line_per_evaluation_and_seed(maze_fi
     assert f"  run directory: {run}" in lines
     pattern = r"update +(\d+)  seed (\d)  score +(-?[\d.]+)  success +\d+%  in log +\d+%  "
     pattern += r"critic loss \S+  Q \S+  u \S+  \d+ updates/s  \d+:\d\d left"
-    told = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
-    assert told == [(str(row["updates"]), str(row["seed"]), f"{row['score']:.1f}") for row in read_rows(run)]
-    assert len(told) == 4
+    printed = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
+    assert printed == [(str(row["updates"]), str(row["seed"]), f"{row['score']:.1f}") for row in read_rows(run)]
+    assert len(printed) == 4
     assert "mean of the last 2 evaluations" in out  # there were only two
 
 

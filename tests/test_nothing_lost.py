@@ -157,12 +157,12 @@ def test_lost_rows_stop_a_resumed_run_and_an_older_checkpoint_that_fits_is_named
     message = capsys.readouterr().err
     assert f"{run / 'metrics.jsonl'}: rows that the run had written by" in message
     assert contents(run) == before
-    later = [path for path in numbered(run / "checkpoints") if fits is not None and int(path.stem) > fits]
+    newer = [path for path in numbered(run / "checkpoints") if fits is not None and int(path.stem) > fits]
     if fits is None:
         assert "start a new run" in message
         return
-    assert f"delete {' and '.join(map(str, later))} to go on from update {fits}" in message
-    for path in later:
+    assert f"delete {' and '.join(map(str, newer))} to go on from update {fits}" in message
+    for path in newer:
         path.unlink()
     assert resume() == 0
     assert (run / "metrics.jsonl").read_bytes() == (finished / "metrics.jsonl").read_bytes()
@@ -259,7 +259,7 @@ def test_a_run_that_grew_has_an_evaluation_more_and_no_hole(maze_file: Path, tmp
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"updates": -5}, "'updates' is -5; it must be a whole number >= 0"),
         ({"updates": 10**9}, "made after 1,000,000,000 updates, and its name says 60"),
@@ -272,7 +272,7 @@ def test_a_run_that_grew_has_an_evaluation_more_and_no_hole(maze_file: Path, tmp
     ids=str,
 )
 def test_a_record_that_cannot_be_is_refused_with_the_way_out(
-    change: dict[str, Any], told: str, run: Path, resume: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    change: dict[str, Any], expected: str, run: Path, resume: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     newest = numbered(run / "checkpoints")[-1]
     edit_record(newest, lambda record: record.update(change))
@@ -281,7 +281,7 @@ def test_a_record_that_cannot_be_is_refused_with_the_way_out(
         assert command() == 2
         message = capsys.readouterr().err
         assert f"{newest}: the checkpoint is damaged" in message
-        assert told in message
+        assert expected in message
         assert "elete it to go on from the one before" in message
 
 

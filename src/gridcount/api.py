@@ -16,9 +16,9 @@ from gridcount.algorithms.presets import Preset, default_algorithm, preset_field
 from gridcount.data import check as checks
 from gridcount.data.columns import Columns
 from gridcount.data.cut import Bounds
-from gridcount.data.load import load, settled_source
+from gridcount.data.load import load, resolve_source
 from gridcount.data.transitions import Transitions
-from gridcount.evaluation.environments import refuse_misfit, trust
+from gridcount.evaluation.environments import trust, validate_dimensions
 from gridcount.evaluation.rollouts import Evaluation
 from gridcount.evaluation.rollouts import evaluate as roll_out
 from gridcount.files.archive import numbered
@@ -26,11 +26,18 @@ from gridcount.policy.policy import Policy
 from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim
-from gridcount.training.experiment import EVALUATE_EVERY, Experiment, find_environment, load_again, refuse_bad, without_misfit
+from gridcount.training.experiment import (
+    EVALUATE_EVERY,
+    Experiment,
+    drop_unfit_environment,
+    find_environment,
+    load_again,
+    validate_findings,
+)
 from gridcount.training.logs import Row, read_rows
 from gridcount.training.policies import policies_of
 from gridcount.training.progress import ConsoleDisplay, Display
-from gridcount.training.run import Stops, never
+from gridcount.training.run import Stops, never_stop
 
 EPOCH = 1000  # updates
 
@@ -58,7 +65,7 @@ def train(
     keep_policies: int | None = None,
     checkpoint_seconds: float = 60.0,
     progress: bool = True,
-    callback: Stops = never,
+    callback: Stops = never_stop,
     **changes: Any,
 ) -> "Run":
     """Train a policy from logged data; returns the run, which is also on disk.
@@ -88,7 +95,7 @@ def train(
     console = _console(progress)
     loaded = data if isinstance(data, Transitions) else load(data, memory_map=None, console=console)
     report = check(loaded)
-    refuse_bad(loaded.name, list(report), lambda name, findings: console.print(checks.render(name, findings)))
+    validate_findings(loaded.name, list(report), lambda name, findings: console.print(checks.render(name, findings)))
     name, made = _algorithm(algorithm, loaded.name, preset, changes)
     planned = EPOCH * preset_fields(name, loaded.name, preset)["epochs"]
     environment, unscored = find_environment(loaded.name, env)
@@ -102,11 +109,11 @@ def train(
         evaluate_every=evaluate_every,
         episodes=episodes,
         fingerprint="",
-        source=settled_source(loaded.name),
+        source=resolve_source(loaded.name),
     )
     plan.check()
     if env is None:
-        plan, misfit = without_misfit(plan, loaded)
+        plan, misfit = drop_unfit_environment(plan, loaded)
         unscored = misfit or unscored
     experiment = Experiment.prepare(plan, made, loaded)
     directory = claim(None if out is None else Path(out), f"{Path(loaded.name).stem}-{name}")
@@ -158,7 +165,7 @@ class Run:
         keep_policies: int | None = None,
         checkpoint_seconds: float = 60.0,
         progress: bool = True,
-        callback: Stops = never,
+        callback: Stops = never_stop,
     ) -> Self:
         """Go on with a stopped run, or make it longer. Data that was never in a file must be given again."""
         keep_compiled()
@@ -235,7 +242,7 @@ def evaluate(policy: Acts, env: str, *, episodes: int = 100, seed: int = 0) -> E
     trust(env)
     dims = len(policy.observation_names) if isinstance(policy, Policy) else None
     if isinstance(policy, Policy):
-        refuse_misfit(env, len(policy.observation_names), len(policy.action_names))
+        validate_dimensions(env, len(policy.observation_names), len(policy.action_names))
     if episodes < 1 or seed < 0:
         raise ValueError(f"episodes is {episodes} and seed {seed}; they must be at least 1 and 0")
     return roll_out(policy, env, episodes, seed, observation_dim=dims)

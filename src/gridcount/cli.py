@@ -3,7 +3,7 @@
 import sys
 from importlib import import_module
 
-from gridcount.interrupts import STOPPED, own_process
+from gridcount.interrupts import STOPPED, handle_interrupts
 
 USAGE = """\
 gridcount: offline reinforcement learning that counts
@@ -30,7 +30,7 @@ COMMANDS = ("train", "algorithms", "evaluate", "plot", "benchmark", "report", "d
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; errors a user can act on are printed without a traceback."""
     if arguments is None:
-        own_process()
+        handle_interrupts()
     words = sys.argv[1:] if arguments is None else arguments
     if not words or words[0] in ("-h", "--help", "help"):
         print(USAGE)

@@ -15,7 +15,7 @@ SHOW_CURSOR = b"\x1b[?25h"  # a progress bar hides it
 _owned = False  # whether this process is a gridcount command, not a program that calls us
 
 
-def own_process() -> None:
+def handle_interrupts() -> None:
     """Handle Ctrl-C for a process that is a gridcount command and nothing else."""
     global _owned
     _owned = True

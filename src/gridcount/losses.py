@@ -42,12 +42,12 @@ def uncertainty_weight(variance: Array, scale: float, limit: float, kind: str) -
 def mean_discrepancy(x: Array, y: Array, width: float, kernel: str) -> Array:
     """Maximum mean discrepancy of two sets of samples per row, [samples, rows, dims] each -> [rows] (BEAR)."""
 
-    def likeness(a: Array, b: Array) -> Array:
+    def similarity(a: Array, b: Array) -> Array:
         difference = a[:, None] - b[None]  # [samples, samples, rows, dims]
         distance = jnp.abs(difference) if kernel == "laplacian" else difference**2
         return jnp.exp(-distance.sum(axis=-1) / (2 * width)).mean(axis=(0, 1))
 
-    return jnp.sqrt(likeness(x, x) + likeness(y, y) - 2 * likeness(x, y) + 1e-6)
+    return jnp.sqrt(similarity(x, x) + similarity(y, y) - 2 * similarity(x, y) + 1e-6)
 
 
 def variational_loss(action: Array, reconstruction: Array, mean: Array, log_std: Array, kl_weight: float) -> Array:

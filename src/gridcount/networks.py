@@ -307,7 +307,7 @@ def drop(x: Array, rate: float, key: Array) -> Array:
     return jnp.where(kept, x / (1 - rate), 0)
 
 
-def thin(network: MLP, rate: float, key: Array) -> MLP:
+def drop_units(network: MLP, rate: float, key: Array) -> MLP:
     """The network (or ensemble of them) with each hidden unit left out with probability `rate`, for all rows alike."""
     keys = jax.random.split(key, len(network.weights) - 1)
     rest = [weight * drop(jnp.ones(weight.shape[:-1]), rate, k)[..., None] for weight, k in zip(network.weights[1:], keys, strict=True)]

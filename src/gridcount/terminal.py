@@ -54,7 +54,7 @@ def with_bar(name: str, work: Callable[[Callable[[int, int], None]], Result]) ->
     return result
 
 
-def refuse_unknown_flags(words: list[str], *kinds: type[Any]) -> None:
+def validate_flags(words: list[str], *kinds: type[Any]) -> None:
     """An unknown flag is answered with the flags there are; tyro would only suggest a near one."""
     known = {"--help"} | {flag for kind in kinds for flag in _flags(kind)}
     for word in words:

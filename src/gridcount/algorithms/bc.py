@@ -13,7 +13,7 @@ import optax
 from jax import Array
 from numpy.typing import NDArray
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.networks import Deterministic, Normaliser
@@ -51,7 +51,7 @@ class BC:
         note = f"{len(kept):,} of {len(data):,} rows: the best {count_best(episodes, self.best_share):,} of {episodes:,} episodes"
         return Prepared(self, rows, {"best_share": f"{note}, return {least:.4g} or more"})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> BCState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> BCState:
         """A random policy and the log's own scale."""
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
         policy = Deterministic(observation_dim, action_dim, self.hidden, key)

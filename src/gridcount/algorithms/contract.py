@@ -14,16 +14,16 @@ Metrics = dict[str, Array]
 Report = Callable[[str, int, int], None]  # told what is being learnt first, how many updates of it are done, and of how many
 
 
-def silent(what: str, done: int, updates: int) -> None:
+def ignore_report(what: str, done: int, updates: int) -> None:
     """A report nobody reads."""
 
 
-def later(default: Any) -> Any:
+def added_later(default: Any) -> Any:
     """A field added to an algorithm that has results: at its default nothing changes, and a run's record leaves it out.
 
     So what was run before the field existed is still the same experiment, and is neither run again nor refused.
     """
-    return field(default=default, metadata={"later": True})
+    return field(default=default, metadata={"added_later": True})
 
 
 def renamed(default: Any, **names: str) -> Any:
@@ -87,7 +87,7 @@ class Algorithm(Protocol[State]):
     def prepare(self, data: Transitions) -> Prepared:
         """Settle automatic values and the columns of a batch."""
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> State:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> State:
         """A fresh state for one seed; an algorithm that learns something beforehand does it here and reports on it."""
 
     def update(self, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:

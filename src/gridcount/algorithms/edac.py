@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import jax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.sac import (
     SACState,
     bellman_target,
@@ -38,7 +38,7 @@ class EDAC(EnsembleFields):
         """The rows as they are, or with standardised rewards."""
         return prepare_rewards(self, data)
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> SACState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> SACState:
         """SAC's networks with N critics; at least two, since one has nothing to differ from."""
         if self.n_critics < 2:
             raise ValueError(f"n_critics is {self.n_critics}; EDAC compares critics with each other, so it needs at least 2")

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, later, renamed
+from gridcount.algorithms.contract import Metrics, Prepared, added_later, renamed
 from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
 from gridcount.counts.grid import CODES, DEFAULT_RESOLUTION, Grid, StateResolution, fit_states
 from gridcount.counts.tables import Table, empty_table, visit_rows
@@ -41,8 +41,8 @@ class CountFields:
     margin: float = 3.0  # cells keep their identity this many times the data's width (m in Eq. 2)
     state_bins: int | None = None  # partitions per state dimension; None: as bins
     state_resolution: StateResolution = renamed(DEFAULT_RESOLUTION, published="leading")  # which columns tell states apart, and how finely
-    most_visits: int = later(0)  # larger counts are read as this, so that u stops fading; 0: no limit, as in the paper
-    normalise: bool = later(False)  # networks see observations normalised by the log's mean and standard deviation; not in the paper
+    most_visits: int = added_later(0)  # larger counts are read as this, so that u stops fading; 0: no limit, as in the paper
+    normalise: bool = added_later(False)  # networks see observations normalised by the log's mean and standard deviation; not in the paper
     table_megabytes: int = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
 
 

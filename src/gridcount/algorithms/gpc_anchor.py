@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, run_length, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report, run_length
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.td3 import PolicyLoss, TD3Fields, TD3State, bellman_target, init_networks, step_critics, step_policy
 from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
@@ -91,7 +91,7 @@ class GPCAnchor(TD3Fields):
             notes["q_floor"] = f"{units.worst:.4g}: the worst discounted return of the log"
         return Prepared(settled, data.rows()._replace(state_cell=here, next_state_cell=there), notes)
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> AnchorState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> AnchorState:
         """Random networks, and what the log says."""
         columns, normaliser = varying_columns(rows.observation)
         learner = init_networks(self, key, len(columns), rows.action.shape[1])

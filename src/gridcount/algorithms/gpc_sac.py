@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import CountFields, GPCState, count, counted_loss, init_counts, prepare_counts
 from gridcount.algorithms.sac import (
     SACState,
@@ -32,7 +32,7 @@ class GPCSAC(CountFields, SoftFields):
         """Settle automatic values and rank every row's state cells."""
         return prepare_counts(self, data)
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> GPCState[SACState]:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> GPCState[SACState]:
         """SAC's networks, the grid over the log's actions, and the table with its prior."""
         return init_counts(self, init_networks(self, key, rows.observation.shape[1], rows.action.shape[1]), rows)
 

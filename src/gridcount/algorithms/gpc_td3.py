@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import CountFields, GPCState, count, counted_loss, init_counts, prepare_counts
 from gridcount.algorithms.td3 import TD3Fields, TD3State, ascend, bellman_target, first, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Transitions
@@ -32,7 +32,7 @@ class GPCTD3(CountFields, TD3Fields):
         """Settle automatic values and rank every row's state cells."""
         return prepare_counts(self, data)
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> GPCState[TD3State]:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> GPCState[TD3State]:
         """TD3's networks, the grid over the log's actions, and the table with its prior."""
         return init_counts(self, init_networks(self, key, rows.observation.shape[1], rows.action.shape[1]), rows)
 

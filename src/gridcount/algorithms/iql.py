@@ -15,7 +15,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, run_length, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report, run_length
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import advantage_weight, bellman_loss, expectile_loss, polyak, td_target
@@ -86,7 +86,7 @@ class IQL:
         reward = (np.asarray(data.reward, np.float64) * scale + offset).astype(np.float32)
         return Prepared(self, replace(data, reward=reward).rows(), {"reward": note})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> IQLState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> IQLState:
         """Random networks, targets equal to the critics."""
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
         policy_key, value_key, critic_key = jax.random.split(key, 3)

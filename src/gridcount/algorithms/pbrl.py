@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.sac import SACState, SoftFields, draw_actions, finish, init_networks, step_policy, step_temperature
 from gridcount.algorithms.steps import descend_in_parts, in_parts
@@ -70,7 +70,7 @@ class PBRL(SoftFields):
         floor, why = auto_q_floor(float(data.reward.min()), self.discount)
         return Prepared(replace(self, q_floor=floor), data.rows(), {"q_floor": why})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> PBRLState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> PBRLState:
         """SAC's networks with an ensemble of critics, and nothing recorded."""
         number(self.q_floor)
         if self.n_critics < 2:

@@ -113,7 +113,7 @@ RANGES = {  # field -> its range, in every algorithm that has the field
 }
 
 
-def refuse_out_of_range(algorithm: Any) -> None:
+def validate_ranges(algorithm: Any) -> None:
     """Refuse a field whose value is of the wrong kind, a word it does not know or outside its range, naming its flag."""
     for name, kind in get_type_hints(type(algorithm)).items():
         value, allowed = getattr(algorithm, name), RANGES.get(name)

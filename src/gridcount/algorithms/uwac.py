@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, later, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import mean_discrepancy, polyak, td_target, uncertainty_weight, variational_loss, weighted_bellman_loss
-from gridcount.networks import LOG_STD_HIGH, ConditionalVAE, Critics, TanhGaussian, first_directions, spectral_norm, thin
+from gridcount.networks import LOG_STD_HIGH, ConditionalVAE, Critics, TanhGaussian, drop_units, first_directions, spectral_norm
 from gridcount.policy.actor import Actor, Candidates
 
 LOG_MULTIPLIER_RANGE = (-5.0, 10.0)  # BEAR's code
@@ -63,7 +63,7 @@ class UWAC:
     weighting: Literal["inverse", "exponential"] = "inverse"  # beta/Var as the paper has it, or exp(-beta*Var), the authors' code's default
     weight_scale: float = 0.5  # how soon uncertain values count less (beta)
     weight_limit: float = 1.5  # no row weighs more than this; the authors' code's default, for the exponential, is 1
-    weight_errors: bool = later(False)  # weigh critics' errors before they are squared, as the authors' code; else the squares
+    weight_errors: bool = added_later(False)  # weigh critics' errors before they are squared, as the authors' code; else the squares
     next_actions: int = 10  # actions of the policy at s' of which the best is bootstrapped from
     minimum_share: float = 0.75  # the target is this much of the smaller critic and the rest of the larger (lambda)
     kernel: Literal["gaussian", "laplacian"] = "gaussian"  # of the discrepancy
@@ -79,7 +79,7 @@ class UWAC:
             raise ValueError(f"passes is {self.passes}; a variance needs at least 2")
         return Prepared(self, data.rows(), {})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> UWACState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> UWACState:
         """Random networks, targets equal to the critics, multiplier 1."""
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
         policy_key, behaviour_key, critic_key, direction_key = jax.random.split(key, 4)
@@ -211,7 +211,7 @@ class UWAC:
         x = jnp.concatenate([observation, action], axis=-1)
 
         def one_pass(key: Array) -> Array:  # rows first: without gradients of weights this is the faster order at any height
-            q: Array = eqx.filter_vmap(lambda member: member(x)[:, 0])(thin(critics.members, self.dropout, key))
+            q: Array = eqx.filter_vmap(lambda member: member(x)[:, 0])(drop_units(critics.members, self.dropout, key))
             return q
 
         q = jax.lax.map(one_pass, jax.random.split(key, self.passes))  # [passes, critics, rows]

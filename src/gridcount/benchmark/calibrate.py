@@ -42,10 +42,10 @@ SIZES = {  # fields that an update's time depends on
 }
 
 
-Tell = Callable[[str, int, int], None]  # told what is timed next, its number, and of how many
+Report = Callable[[str, int, int], None]  # told what is timed next, its number, and of how many
 
 
-def seconds_per_update(cells: Sequence[Cell], tell: Tell) -> dict[str, float]:
+def seconds_per_update(cells: Sequence[Cell], report: Report) -> dict[str, float]:
     """Seconds one seed's update takes, by cell: each different algorithm, size and dimension is compiled and timed once, and kept."""
     kinds: dict[str, tuple[Any, tuple[int, int], str]] = {}  # kind of update -> how to time it
     owner: dict[str, str] = {}  # cell -> its kind
@@ -60,7 +60,7 @@ def seconds_per_update(cells: Sequence[Cell], tell: Tell) -> dict[str, float]:
     with _one_core():
         for number, kind in enumerate(new, start=1):
             algorithm, dims, name = kinds[kind]
-            tell(f"{name} on {dims[0]}-d observations and {dims[1]}-d actions", number, len(new))
+            report(f"{name} on {dims[0]}-d observations and {dims[1]}-d actions", number, len(new))
             timed[kind] = _time(algorithm, dims)
             keep_timing(kind, timed[kind])  # at once, so that whoever stops here has it
     return {label: timed[kind] for label, kind in owner.items()}

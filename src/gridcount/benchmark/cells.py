@@ -114,7 +114,7 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
             episodes=cell.episodes,
             fingerprint="",
         )
-        data = load_checked(plan, tell=_tell)
+        data = load_checked(plan, show=_print_findings)
         algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
         experiment = Experiment.prepare(plan, algorithm, data)
         found: list[Row] = []
@@ -133,7 +133,7 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
         return found
 
 
-def _tell(name: str, findings: list[checks.Finding]) -> None:
+def _print_findings(name: str, findings: list[checks.Finding]) -> None:
     """A worker's output is the cell's log."""
     for finding in findings:
         print(f"{name}: {finding.severity}: {finding.problem}; {finding.advice}", flush=True)
@@ -219,25 +219,25 @@ class Status:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         state = "done" if error is None else "stopped" if isinstance(error, runs.Interrupted) else "failed"
-        self._tell(state=state, note="" if error is None else (str(error).splitlines() or [type(error).__name__])[0])
+        self._write_status(state=state, note="" if error is None else (str(error).splitlines() or [type(error).__name__])[0])
 
     def begin(self, updates: int, done: int) -> None:
         """A run of `updates` starts (or goes on) at `done`."""
         kept = keep_times(self._directory, done)
         self._seconds, self._timed = (kept[-1].seconds, kept[-1].updates) if kept else (0.0, 0)
         self._start, self._since, self._last = done, time.monotonic(), time.monotonic()
-        self._tell(state="running", done=done, of=updates)
+        self._write_status(state="running", done=done, of=updates)
 
     def pretrained(self, what: str, done: int, updates: int) -> None:
         """A block of what is learnt before the run itself ended."""
-        self._tell(state="running", note=f"{what}: {done:,} of {updates:,}")
+        self._write_status(state="running", note=f"{what}: {done:,} of {updates:,}")
 
     def advance(self, done: int, metrics: dict[str, list[float]]) -> None:
         """A block ended."""
         now = time.monotonic()
         self._seconds += now - self._last
         self._last = now
-        self._tell(done=done, rate=(done - self._start) / max(now - self._since, 1e-9), note="")
+        self._write_status(done=done, rate=(done - self._start) / max(now - self._since, 1e-9), note="")
 
     def evaluated(self, row: dict[str, Any]) -> None:
         """A seed was evaluated."""
@@ -245,7 +245,7 @@ class Status:
             self._scores = {}
         if (headline := row.get("score", row.get("return"))) is not None:
             self._scores[row["seed"]] = headline
-            self._tell(score=sum(self._scores.values()) / len(self._scores))
+            self._write_status(score=sum(self._scores.values()) / len(self._scores))
         if self._timed < row["updates"]:
             add_times(self._directory, Times(row["updates"], round(self._seconds, 3), peak_gigabytes()))
             self._timed = row["updates"]
@@ -255,7 +255,7 @@ class Status:
         """Something a person should know: a worker's output is the cell's log."""
         print(text, flush=True)
 
-    def _tell(self, **changes: Any) -> None:
+    def _write_status(self, **changes: Any) -> None:
         for name, value in changes.items():
             setattr(self._progress, name, value)
         write_whole(self._watched / STATUS, json.dumps(asdict(self._progress)), durable=False)

@@ -39,7 +39,7 @@ class Job:
 def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
     """What is left to run: cells without their finished seeds, and sets of seeds that were begun kept together.
 
-    What another suite in the folder has finished is not left: `adopt` takes it over.
+    What another suite in the folder has finished is not left: `reuse_finished` takes it over.
     """
     stored = _stored(out)
     left = []
@@ -56,7 +56,7 @@ def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
     return left
 
 
-def adopt(cells: Sequence[Cell], out: Path) -> None:
+def reuse_finished(cells: Sequence[Cell], out: Path) -> None:
     """Take over what the folder has already run, by this suite or another: the same experiments under the names they have now."""
     _rename(cells, out)
     stored = _stored(out)
@@ -104,7 +104,7 @@ def run_local(
                 running.remove(job)
                 free.append(job.cores)
                 if job.process.returncode and not stop.requested:
-                    problems[overview.label(job.cell)] = _last_words(job.cell.directory(out / "cells"), job.process.returncode)
+                    problems[overview.label(job.cell)] = _failure_message(job.cell.directory(out / "cells"), job.process.returncode)
                 overview.ended(job.cell, job.process.returncode)
             if stop.requested:
                 for job in running:
@@ -142,7 +142,7 @@ def default_workers() -> int:
     return 1 if accelerated and os.environ.get("JAX_PLATFORMS") != "cpu" else len(available_cores())
 
 
-def _last_words(directory: Path, code: int) -> str:
+def _failure_message(directory: Path, code: int) -> str:
     if code < 0:
         return f"killed by {signal.Signals(-code).name}" + (", as a machine out of memory does" if code == -signal.SIGKILL else "")
     if code == STOPPED:

@@ -39,13 +39,13 @@ class Overview:
         self._ended.add(cell.name)
         progress = self._progress(cell)
         score = "" if progress.score is None else f", last score {progress.score:.1f}"
-        told = f"{len(self._ended)} of {len(self._cells)}  {self.label(cell)}: {ENDS.get(code, 'failed')}{score} {progress.note}"
-        self._console.print(told.rstrip(), soft_wrap=True)
+        line = f"{len(self._ended)} of {len(self._cells)}  {self.label(cell)}: {ENDS.get(code, 'failed')}{score} {progress.note}"
+        self._console.print(line.rstrip(), soft_wrap=True)
 
     def label(self, cell: Cell) -> str:
         """What people call a cell; with its seeds where others of its seeds run on their own."""
-        alone = sum(each.label == cell.label for each in self._cells) == 1
-        return cell.label if alone else f"{cell.label}, seeds {' '.join(map(str, cell.seeds))}"
+        unique = sum(each.label == cell.label for each in self._cells) == 1
+        return cell.label if unique else f"{cell.label}, seeds {' '.join(map(str, cell.seeds))}"
 
     def refresh(self, running: Collection[str]) -> None:
         """Show how far everything is; `running` are the names of cells."""

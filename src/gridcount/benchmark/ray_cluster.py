@@ -47,7 +47,7 @@ class Board:
     def __init__(self) -> None:
         self._progress: dict[str, dict[str, Any]] = {}
 
-    def tell(self, name: str, progress: dict[str, Any]) -> None:
+    def write(self, name: str, progress: dict[str, Any]) -> None:
         """A cell's newest progress."""
         self._progress[name] = progress
 
@@ -69,7 +69,7 @@ def run_on_ray(
     if not ray.is_initialized():
         _connect(address)
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-    _tell_what_no_node_has(wanted, console)
+    _report_missing_resources(wanted, console)
     board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()  # where the driver is: another node's death leaves it
     task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
     files: dict[str, Any] = {path: ray.put(Path(path).read_bytes()) for path in {cell.data for cell in cells} if Path(path).is_file()}
@@ -81,7 +81,7 @@ def run_on_ray(
     with Overview(console, cells, lambda cell: progress.get(cell.name, Progress(of=cell.updates))) as overview:
         while running:
             ended, _ = ray.wait(list(running), num_returns=1, timeout=POLL)
-            progress |= {name: Progress(**told) for name, told in _read(board).items()}
+            progress |= {name: Progress(**fields) for name, fields in _read(board).items()}
             for reference in ended:
                 cell = running.pop(reference)
                 problem = _collect(reference, cell, out)
@@ -106,7 +106,7 @@ def _connect(address: str | None) -> None:
         ) from error
 
 
-def _tell_what_no_node_has(wanted: Resources, console: Console) -> None:
+def _report_missing_resources(wanted: Resources, console: Console) -> None:
     """Ray waits without a word for a node that has what a task asks for; one may join later, so this does not refuse."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
     if not any(node.get("CPU", 0) >= wanted.cores and node.get("GPU", 0) >= wanted.accelerators for node in nodes):
@@ -121,10 +121,10 @@ def _tell_what_no_node_has(wanted: Resources, console: Console) -> None:
 
 def _read(board: Any) -> dict[str, dict[str, Any]]:
     try:
-        told: dict[str, dict[str, Any]] = ray.get(board.read.remote(), timeout=5)
+        progress: dict[str, dict[str, Any]] = ray.get(board.read.remote(), timeout=5)
     except ray.exceptions.RayError:  # the board's node died: results still arrive, only the overview is blind
         return {}
-    return told
+    return progress
 
 
 def _collect(reference: Any, cell: Cell, out: Path) -> str:
@@ -142,7 +142,7 @@ def _collect(reference: Any, cell: Cell, out: Path) -> str:
 
 def _run(
     cell_json: str,
-    told: str,
+    expected_name: str,
     file: bytes | None,
     cores: int,
     board: Any,
@@ -151,7 +151,7 @@ def _run(
 ) -> tuple[list[Row], str]:
     """A cell's task, on whatever node: the very worker that runs it on one machine, in a folder that is gone afterwards.
 
-    `told` is the cell's name where the suite was started: on a node that would call it another, its data is not the same.
+    `expected_name` is the cell's name where the suite was started: on a node that would call it another, its data is not the same.
     `hidden` are folders whose modules the driver could not import, and Ray could.
     """
     cell = Cell.from_json(cell_json)
@@ -160,7 +160,7 @@ def _run(
         if file is not None:
             cell = replace(cell, data=str(folder / Path(cell.data).name))
             Path(cell.data).write_bytes(file)
-        if cell.name != told:
+        if cell.name != expected_name:
             kind = cell.origin().split()[0]
             return [], f"for {cell.dataset} this node would take other data ({kind}) than the driver: put the same on every node, or none"
         (folder / "cell.json").write_text(cell.to_json())
@@ -171,11 +171,11 @@ def _run(
             process = subprocess.Popen(command, stdout=log, stderr=log, env=module_environment(hidden))
         try:
             while process.poll() is None:
-                board.tell.remote(told, asdict(Progress.read(folder / "run")))
+                board.write.remote(expected_name, asdict(Progress.read(folder / "run")))
                 time.sleep(POLL)
         finally:
             process.kill()
-        board.tell.remote(told, asdict(Progress.read(folder / "run")))
+        board.write.remote(expected_name, asdict(Progress.read(folder / "run")))
         if process.returncode:
             words = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
             return [], Progress.read(folder / "run").note or (words[-1] if words else f"ended with {process.returncode}")

@@ -87,10 +87,10 @@ def read_results(*places: Path) -> list[Row]:
             known, where = found.get(identity, ([], path))
             once = {row["updates"]: row for row in reversed(rows)}  # of a row that stands twice in a file, one
             for other, place in ((rows, path), (known, where)):
-                _refuse_contradiction(other, place, list(once.values()), path)
+                _validate_consistent(other, place, list(once.values()), path)
             if len(once) > len(known):
                 found[identity] = (list(once.values()), path)
-    _refuse_other_data(found)
+    _validate_same_data(found)
     return [row for identity in sorted(found) for row in sorted(found[identity][0], key=lambda row: int(row["updates"]))]
 
 
@@ -103,7 +103,7 @@ def finished_seeds(rows: Iterable[Row], suite: str | None, key: str) -> set[int]
     return {row["seed"] for row in own if row["updates"] == row["planned_updates"] or "diverged" in row}
 
 
-def _refuse_contradiction(known: list[Row], where: Path, rows: list[Row], path: Path) -> None:
+def _validate_consistent(known: list[Row], where: Path, rows: list[Row], path: Path) -> None:
     before = {row["updates"]: _figures(row) for row in known}
     for row in rows:
         if row["updates"] in before and before[row["updates"]] != _figures(row):
@@ -113,7 +113,7 @@ def _refuse_contradiction(known: list[Row], where: Path, rows: list[Row], path: 
             raise ValueError(f"{path} and {where} disagree about {what}: they come from different code or machines. Leave one of them out")
 
 
-def _refuse_other_data(found: dict[tuple[Any, ...], tuple[list[Row], Path]]) -> None:
+def _validate_same_data(found: dict[tuple[Any, ...], tuple[list[Row], Path]]) -> None:
     """Refuse seeds of one experiment that were trained on different data, as two versions of a simulator generate it."""
     seen: dict[str, tuple[Row, Path]] = {}
     for rows, path in found.values():

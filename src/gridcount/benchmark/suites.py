@@ -121,7 +121,7 @@ def read_suite(name: str) -> Suite:
 def narrow(suite: Suite, only: tuple[str, ...] = (), scale: float = 1.0) -> list[Cell]:
     """The suite's cells whose algorithm, dataset or variant matches, each kind of pattern on its own, with a share of their updates."""
     cells = suite.cells()
-    _refuse_namesakes(cells)  # a preset may undo what told two variants apart
+    _validate_distinct_cells(cells)  # a preset may undo what told two variants apart
     kinds = {
         kind: [p for p in only if any(_matches(getattr(cell, kind), p) for cell in cells)] for kind in ("algorithm", "dataset", "variant")
     }
@@ -154,7 +154,7 @@ def _interval(wanted: int, updates: int) -> int:
     return wanted if wanted <= updates else max(updates // EVALUATIONS, 1)
 
 
-def _refuse_namesakes(cells: list[Cell]) -> None:
+def _validate_distinct_cells(cells: list[Cell]) -> None:
     """Variants that change nothing against each other would be one experiment with two names."""
     found: dict[str, Cell] = {}
     for cell in cells:
@@ -165,7 +165,7 @@ def _refuse_namesakes(cells: list[Cell]) -> None:
             raise ValueError(f"the variants '{first.variant}' and '{cell.variant}' are the same {what}")
 
 
-def _beside(suite: Path, file: str) -> str:
+def _resolve_file(suite: Path, file: str) -> str:
     """A file that a suite names, from the suite's folder; or from here, or the name of an imported log."""
     found = suite.parent / file
     return str(found) if found.is_file() else file
@@ -184,20 +184,20 @@ AVERAGE = "average"  # what a paper prints over all datasets alone
 def _checked(path: Path, name: str, written: dict[str, Any]) -> Suite:
     """A suite from what its file says, or an error that names the file and the word."""
     try:
-        _refuse_misfits(written)
+        _validate_entries(written)
         variants = tuple(_variant(entry) for entry in written.get("variants", [{}]))
         if twice := [name for name, times in Counter(variant.name for variant in variants).items() if times > 1]:
             raise ValueError(f"two variants are called '{twice[0]}'")
         lists = {word: tuple(value) for word, value in written.items() if isinstance(value, list)}
-        files = {dataset: _beside(path, file) for dataset, file in written.get("data", {}).items()}
+        files = {dataset: _resolve_file(path, file) for dataset, file in written.get("data", {}).items()}
         suite = Suite(name=name, **(written | lists | {"variants": variants, "data": files}))
-        _refuse_namesakes(suite.cells())  # which refuses unknown fields
+        _validate_distinct_cells(suite.cells())  # which refuses unknown fields
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
     return suite
 
 
-def _refuse_misfits(written: dict[str, Any]) -> None:
+def _validate_entries(written: dict[str, Any]) -> None:
     """Refuse words a suite does not know, values of the wrong kind, and names that nothing in the suite has."""
     for word, value in written.items():
         if word not in KINDS:
@@ -238,10 +238,10 @@ def _refuse_misfits(written: dict[str, Any]) -> None:
         if word not in known:
             raise unknown("field of these algorithms", word, tuple(known))
     for algorithm, numbers in written.get("published", {}).items():
-        _refuse_unprinted(algorithm, numbers, (*datasets, AVERAGE))
+        _validate_published(algorithm, numbers, (*datasets, AVERAGE))
 
 
-def _refuse_unprinted(algorithm: str, numbers: Any, datasets: tuple[str, ...]) -> None:
+def _validate_published(algorithm: str, numbers: Any, datasets: tuple[str, ...]) -> None:
     """Refuse what is not a mean, and perhaps a spread, for datasets of the suite."""
     if not isinstance(numbers, dict):
         raise ValueError(f"[published.{algorithm}] is {numbers!r}; write DATASET = [MEAN] or DATASET = [MEAN, SPREAD]")

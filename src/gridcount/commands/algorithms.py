@@ -11,7 +11,7 @@ from rich.table import Table
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.about import ABOUT
 from gridcount.files import decode_record
-from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.terminal import make_console, validate_flags
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Algorithms:
 
 def algorithms(words: list[str]) -> int:
     """Print them, the cheapest first."""
-    refuse_unknown_flags(words, Algorithms)
+    validate_flags(words, Algorithms)
     options = tyro.cli(Algorithms, args=words, prog="gridcount algorithms")
     measured = files("gridcount.algorithms").joinpath("cost.json")
     cost = decode_record(measured.read_bytes(), dict[str, float], str(measured), "install gridcount again")

@@ -11,14 +11,14 @@ from rich.table import Column, Table
 
 from gridcount.algorithms import ALGORITHMS
 from gridcount.benchmark.cells import Cell
-from gridcount.benchmark.local import adopt, default_workers, missing, run_local
+from gridcount.benchmark.local import default_workers, missing, reuse_finished, run_local
 from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
 from gridcount.data.catalogue import unknown
 from gridcount.evaluation.environments import dimensions, find, trust
 from gridcount.files import locked, on_full_disk
 from gridcount.interrupts import STOPPED
-from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.terminal import make_console, validate_flags
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.loop import available_cores
 from gridcount.training.progress import duration
@@ -50,12 +50,12 @@ class Benchmark:
 
 def benchmark(words: list[str]) -> int:
     """Run a suite, or say what it would run."""
-    refuse_unknown_flags(words, Benchmark)
+    validate_flags(words, Benchmark)
     options = tyro.cli(Benchmark, args=with_address(words), prog="gridcount benchmark")
     console = make_console()
     if not options.suite:
         return _list_suites(console)
-    _refuse_idle_flags(options)
+    _validate_flags_apply(options)
     for name in options.env:
         trust(name)
     keep_compiled()
@@ -65,7 +65,7 @@ def benchmark(words: list[str]) -> int:
     # a cluster's nodes may have what this machine has not, and a dry run imports nothing
     _validate_environments(options.suite, cells, make=options.ray is None and not options.dry_run)
     if not options.dry_run:
-        adopt(cells, out)
+        reuse_finished(cells, out)
     left = missing(cells, out)
     console.print(_preset_in_words(suite), soft_wrap=True)
     console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; everything goes to {out}", soft_wrap=True)
@@ -99,7 +99,7 @@ def _preset_in_words(suite: Suite) -> str:
     return f"{message}, not the papers' own (--preset paper runs those)"
 
 
-def _refuse_idle_flags(options: Benchmark) -> None:
+def _validate_flags_apply(options: Benchmark) -> None:
     """Refuse flags that would do nothing where the cells run, or ask for less than one of something."""
     for name in ("workers", "cell_cores"):
         if (value := getattr(options, name)) is not None and value < 1:
@@ -217,12 +217,12 @@ def _timed(cells: list[Cell], console: Console) -> dict[str, float]:
         task = bar.add_task("timing updates", total=None)
         measured = []
 
-        def tell(what: str, number: int, count: int) -> None:
+        def report(what: str, number: int, count: int) -> None:
             measured.append(what)
             console.print(f"timing {number} of {count}: {what}", soft_wrap=True)
             bar.update(task, completed=number - 1, total=count)
 
-        found = seconds_per_update(cells, tell)
+        found = seconds_per_update(cells, report)
     if cells and not measured:
         console.print(f"timed before on this machine: {timings_file()} (delete it to time again)", soft_wrap=True)
     return found

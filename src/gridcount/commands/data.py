@@ -23,7 +23,7 @@ from gridcount.data.local import imported_directory
 from gridcount.data.maze2d import make
 from gridcount.data.transitions import Transitions
 from gridcount.files import on_full_disk, remove_leftovers
-from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
+from gridcount.terminal import make_console, validate_flags, with_bar
 
 Actions = Annotated[ActionUnits, tyro.conf.arg(name="")]
 Mapping = Annotated[Columns, tyro.conf.arg(name="")]  # its fields become flags of their own: --observation, --action, ...
@@ -96,7 +96,7 @@ def data(words: list[str]) -> int:
     if words[0] not in commands:
         raise unknown("data command", words[0], tuple(commands))
     kind, command = commands[words[0]]
-    refuse_unknown_flags(words[1:], kind)
+    validate_flags(words[1:], kind)
     return command(tyro.cli(kind, args=words[1:], prog=f"gridcount data {words[0]}"))
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import tyro
 
-from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, refuse_misfit, trust
+from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, trust, validate_dimensions
 from gridcount.evaluation.rollouts import evaluate as roll_out
 from gridcount.report.headline import scores_table
-from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.terminal import make_console, validate_flags
 from gridcount.training.policies import ORACLE, policies_of
 from gridcount.training.run import read_plan
 
@@ -27,7 +27,7 @@ class Evaluate:
 
 def evaluate(words: list[str]) -> int:
     """Score trained policies."""
-    refuse_unknown_flags(words, Evaluate)
+    validate_flags(words, Evaluate)
     options = tyro.cli(Evaluate, args=words, prog="gridcount evaluate")
     console = make_console()
     if options.starts < 0:
@@ -37,7 +37,7 @@ def evaluate(words: list[str]) -> int:
     environment = _environment(options)
     policies = policies_of(options.run, seed=options.seed, at=_at(options.at))
     first = policies[0]
-    refuse_misfit(environment, len(first.observation_names), len(first.action_names))
+    validate_dimensions(environment, len(first.observation_names), len(first.action_names))
     results = {
         policy.seed: roll_out(policy, environment, options.episodes, options.starts, observation_dim=len(first.observation_names)).summary()
         for policy in policies

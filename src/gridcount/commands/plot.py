@@ -6,7 +6,7 @@ from pathlib import Path
 import tyro
 
 from gridcount.commands.train import draw
-from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.terminal import make_console, validate_flags
 from gridcount.training.experiment import load_again
 
 
@@ -20,7 +20,7 @@ class Plot:
 
 def plot(words: list[str]) -> int:
     """Draw the pictures of a run, or compare the curves of several."""
-    refuse_unknown_flags(words, Plot)
+    validate_flags(words, Plot)
     options = tyro.cli(Plot, args=words, prog="gridcount plot")
     console = make_console()
     if len(options.run) > 1:

@@ -10,7 +10,7 @@ from gridcount.benchmark.suites import Suite, read_suite, suite_names
 from gridcount.files import on_full_disk, validate_no_link, write_whole
 from gridcount.report.experiments import Layout, Section, sections
 from gridcount.report.plain_runs import rows_of_runs
-from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.terminal import make_console, validate_flags
 from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row
 from gridcount.training.run import read_plan
@@ -28,7 +28,7 @@ class Report:
 
 def report(words: list[str]) -> int:
     """Write the report."""
-    refuse_unknown_flags(words, Report)
+    validate_flags(words, Report)
     options = tyro.cli(Report, args=words, prog="gridcount report")
     if not options.results:
         raise ValueError("name the results to report: a folder of `gridcount benchmark`, its Parquet files, or run directories")

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gridcount.files import write_whole
-from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.terminal import make_console, validate_flags
 from gridcount.theory.checks import run_checks
 
 
@@ -26,7 +26,7 @@ class Theory:
 
 def theory(words: list[str]) -> int:
     """Run every check, print what came out, write it down."""
-    refuse_unknown_flags(words, Theory)
+    validate_flags(words, Theory)
     options = tyro.cli(Theory, args=words, prog="gridcount theory")
     console, started = make_console(), time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)

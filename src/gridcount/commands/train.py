@@ -13,22 +13,22 @@ from rich.console import Console
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import run_length_fields
 from gridcount.algorithms.presets import Preset, default_algorithm, preset_fields
-from gridcount.algorithms.ranges import refuse_out_of_range
+from gridcount.algorithms.ranges import validate_ranges
 from gridcount.data import check as checks
 from gridcount.data.catalogue import NAMES
 from gridcount.data.columns import Columns
 from gridcount.data.cut import ActionUnits
-from gridcount.data.load import Source, known_names, settled_source
+from gridcount.data.load import Source, known_names, resolve_source
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import trust
 from gridcount.files import on_full_disk
 from gridcount.interrupts import STOPPED
 from gridcount.report.headline import headline_table, how_to_judge
-from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
+from gridcount.terminal import make_console, validate_flags, with_bar
 from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim, find_unfinished
-from gridcount.training.experiment import EVALUATE_EVERY, Experiment, find_environment, load_checked, without_misfit
+from gridcount.training.experiment import EVALUATE_EVERY, Experiment, drop_unfit_environment, find_environment, load_checked
 from gridcount.training.progress import ConsoleDisplay
 
 SOURCES = {"d4rl": " (D4RL's file)", "generated": " (generated here)", "": ""}
@@ -74,7 +74,7 @@ def train(words: list[str]) -> int:
     plan.check()  # before a dataset is made or read for nothing
     data = _load(plan, options.memory_map, console)
     if options.env is None:  # what was not asked for must not stop the training
-        plan, misfit = without_misfit(plan, data)
+        plan, misfit = drop_unfit_environment(plan, data)
         unscored = misfit or unscored
     experiment = Experiment.prepare(plan, algorithm, data, resumed=resumed)
     directory = resumed or claim(options.run, f"{Path(options.dataset).stem}-{options.algo}")
@@ -108,10 +108,10 @@ def train(words: list[str]) -> int:
 def _load(plan: runs.Plan, memory_map: bool, console: Console) -> Transitions:
     """The data of a plan, with a bar while a maze is generated and a table of what is wrong with it."""
 
-    def tell(name: str, findings: list[checks.Finding]) -> None:
+    def show(name: str, findings: list[checks.Finding]) -> None:
         console.print(checks.render(name, findings))
 
-    return with_bar(plan.dataset, lambda progress: load_checked(plan, memory_map=memory_map, tell=tell, progress=progress))
+    return with_bar(plan.dataset, lambda progress: load_checked(plan, memory_map=memory_map, show=show, progress=progress))
 
 
 def _introduction(options: Train, experiment: Experiment, unscored: str, directory: Path) -> Iterator[str]:
@@ -149,7 +149,7 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
     """The flags of `train`, which depend on the algorithm and its preset for the dataset: those are looked up first."""
     algo, preset = _value(words, "--algo") or _default_algorithm(words), _value(words, "--preset") or Train.preset
     kind = type(make_algorithm(algo, "", preset))  # which refuses unknown ones in its own words
-    refuse_unknown_flags(words, Train, kind)
+    validate_flags(words, Train, kind)
     unprefixed: Any = tyro.conf.OmitArgPrefixes
     options, algorithm = unprefixed[Train], unprefixed[kind]
     # First without the preset, to learn of what dataset it is to be; whoever asks for help need not name one.
@@ -159,7 +159,7 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
     default = make_algorithm(algo, _preset_name(first.options), preset)
     flags = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
     parsed: Any = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
-    refuse_out_of_range(parsed.algorithm)
+    validate_ranges(parsed.algorithm)
     return replace(parsed.options, algo=algo), parsed.algorithm
 
 
@@ -210,7 +210,7 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
         ),
         episodes=options.episodes,
         fingerprint="",
-        source=settled_source(options.dataset, recorded),
+        source=resolve_source(options.dataset, recorded),
         columns=columns,
         **asdict(units),
     )

@@ -135,8 +135,8 @@ class ActionCounts(NamedTuple):
         """[rows] the smallest of the counts: an action is as little known as its least known part."""
         dims, bins = self.each.shape[1:]
         array_of = action.__array_namespace__()
-        alone = self.each[cell[:, None], array_of.arange(dims), _bin(action, bins)].min(axis=1)
-        return array_of.minimum(alone, self.together[cell, _joint_bin(action, coarse_bins(dims, bins))])
+        single = self.each[cell[:, None], array_of.arange(dims), _bin(action, bins)].min(axis=1)
+        return array_of.minimum(single, self.together[cell, _joint_bin(action, coarse_bins(dims, bins))])
 
 
 def coarse_bins(dims: int, bins: int) -> int:

@@ -81,7 +81,7 @@ class StateCells(NamedTuple):
     @classmethod
     def over(cls, low: NDArray[np.float32], high: NDArray[np.float32], bins: int, resolution: StateResolution) -> "StateCells":
         """The grid over a range, of which no cell has been visited yet."""
-        kept, bins = _told_apart(np.flatnonzero(high > low), bins, resolution)
+        kept, bins = _kept_dimensions(np.flatnonzero(high > low), bins, resolution)
         return cls(low, high, bins, kept, (), resolution)
 
     @classmethod
@@ -199,7 +199,7 @@ def even_bins(most: int, dimensions: int) -> int:
     return next((bins for bins in range(min(most, root), 1, -1) if (bins + 1) ** dimensions <= CODES), 1)
 
 
-def _told_apart(varying: NDArray[np.int64], bins: int, resolution: StateResolution) -> tuple[NDArray[np.int64], int]:
+def _kept_dimensions(varying: NDArray[np.int64], bins: int, resolution: StateResolution) -> tuple[NDArray[np.int64], int]:
     """Which of the dimensions that vary tell states apart, and into how many partitions each."""
     if resolution not in get_args(StateResolution):
         raise ValueError(f"unknown state resolution '{resolution}'; there are: {', '.join(get_args(StateResolution))}")
@@ -233,14 +233,14 @@ def distinct_codes(codes: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
     """Sorted distinct codes of all chunks; they are merged whenever the new ones may have doubled the old."""
     distinct, fresh, waiting = np.empty(0, np.uint64), list[NDArray[np.uint64]](), 0
     for code in codes:
-        fresh.append(_sorted_once(code))
+        fresh.append(_sorted_unique(code))
         waiting += len(fresh[-1])
         if waiting > max(len(distinct), 8 * CHUNK):
-            distinct, fresh, waiting = _sorted_once(np.concatenate([distinct, *fresh])), [], 0
-    return _sorted_once(np.concatenate([distinct, *fresh]))
+            distinct, fresh, waiting = _sorted_unique(np.concatenate([distinct, *fresh])), [], 0
+    return _sorted_unique(np.concatenate([distinct, *fresh]))
 
 
-def _sorted_once(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def _sorted_unique(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Each code once, sorted: by sorting, for NumPy's own hashing is slow where most differ."""
     ordered: NDArray[np.uint64] = np.sort(codes)
     distinct: NDArray[np.uint64] = ordered[np.append(True, ordered[1:] != ordered[:-1])]

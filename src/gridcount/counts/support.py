@@ -78,8 +78,8 @@ class LogSupport:
         logged, ends = logged[order], np.cumsum(np.bincount(place, minlength=len(near)))
         nearby = np.split(_in_ranges(np.asarray(action[logged]), actions), ends[:-1])
         support = cls(rows, np.asarray(observation[rows]), actions, state, logged_pairs, nearby, Support(0, 0))
-        alone = support._distances(np.asarray(action[rows]), but=np.split(logged, ends[:-1]))
-        support.itself = Support(float(np.mean(own_visits[np.searchsorted(own_pairs, own)] > 1)), _mean(alone))
+        own_distances = support._distances(np.asarray(action[rows]), but=np.split(logged, ends[:-1]))
+        support.itself = Support(float(np.mean(own_visits[np.searchsorted(own_pairs, own)] > 1)), _mean(own_distances))
         return support
 
     def measure(self, action: NDArray[np.float32]) -> Support:

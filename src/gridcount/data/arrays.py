@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gridcount.data.columns import Columns
 from gridcount.data.cut import Bounds, to_transitions
 from gridcount.data.log import Arrays, BadValue, Log, OpenTable, Problems, actions, flags, join, matrix, rewards
-from gridcount.data.tables import from_arrow, read_table, text_refused
+from gridcount.data.tables import from_arrow, read_table, text_error
 from gridcount.data.transitions import Transitions
 
 Ends = tuple[Any, Any]  # what -1 and 1 stand for, each None where nobody says
@@ -89,7 +89,7 @@ def _numbers(name: str, column: str, values: NDArray[Any], text_is_fine: bool, p
         return values.astype(np.float64)
     except (TypeError, ValueError):
         bad = next(row for row, value in enumerate(values.reshape(-1)) if not _is_number(value))
-        problems.setdefault(column, text_refused(name, column, str(values.reshape(-1)[bad]), bad))
+        problems.setdefault(column, text_error(name, column, str(values.reshape(-1)[bad]), bad))
         return np.full(values.shape, np.nan)
 
 

@@ -49,11 +49,11 @@ class _Reader:
     def answer(self) -> tuple[dict[str, Any], bytes]:
         """The next part of its answer; ValueError says what it found wrong, or how it ended."""
         facts, body = FRAME.unpack(self._read(FRAME.size))
-        told: dict[str, Any] = json.loads(self._read(facts))
-        if "error" in told:
+        header: dict[str, Any] = json.loads(self._read(facts))
+        if "error" in header:
             self.usable = True  # the answer ends with it
-            raise ValueError(told["error"])
-        return told, self._read(body)
+            raise ValueError(header["error"])
+        return header, self._read(body)
 
     def _read(self, count: int) -> bytes:
         assert self._process.stdout is not None
@@ -109,10 +109,10 @@ class ArrowFile:
         self._reader.ask(columns=columns, rows=rows, overlap=overlap)
         while True:
             try:
-                told, body = self._reader.answer()
+                header, body = self._reader.answer()
             except ValueError as error:
                 raise ValueError(f"{self._path}: truncated or damaged {self._what} ({error}); get the file again") from error
-            if "end" in told:
+            if "end" in header:
                 self._reader.usable = True
                 return
             yield arrow.ipc.open_stream(body).read_all()

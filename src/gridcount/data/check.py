@@ -14,7 +14,7 @@ from rich.text import Text
 from gridcount.counts.auto import auto_bins
 from gridcount.counts.grid import DEFAULT_RESOLUTION, StateCells
 from gridcount.data.columns import Columns
-from gridcount.data.cut import Bounds, action_units, beyond_advice, declared_units, rounding, scaled
+from gridcount.data.cut import Bounds, action_units, bounds_advice, declared_units, rounding, scaled
 from gridcount.data.load import open_log
 from gridcount.data.log import BadValue, Log, log_of
 from gridcount.data.scan import Facts, Span, scan
@@ -66,7 +66,7 @@ def check(
     bounds = action_units(log, False, action_bounds) or (declared_units(log) if scale_actions else None)
     facts = scan(log, np.array(-1.0), np.array(1.0), ACTION_SLACK) if bounds is None else scan(log, *bounds, rounding(*bounds))
     judges: list[Callable[[Log, Facts], Iterator[_Judgement]]] = [
-        _unreal,
+        _non_finite,
         _constant,
         _twin_columns,
         _scales,
@@ -131,17 +131,17 @@ def _groups(log: Log, facts: Facts) -> list[tuple[Span, tuple[str, ...]]]:
     return groups
 
 
-def _unreal(log: Log, facts: Facts) -> Iterator[_Judgement]:
-    told = {problem.column for problem in log.problems}  # NaN stands in for what could not be read
+def _non_finite(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    unreadable = {problem.column for problem in log.problems}  # NaN stands in for what could not be read
     for span, names in _groups(log, facts):
-        for d in np.flatnonzero(span.unreal):
-            if names[d] in told or names[d].rpartition("[")[0] in told:
+        for d in np.flatnonzero(span.non_finite):
+            if names[d] in unreadable or names[d].rpartition("[")[0] in unreadable:
                 continue
-            count = int(span.unreal[d])
+            count = int(span.non_finite[d])
             yield (
                 "error",
                 names[d],
-                int(span.first_unreal[d]),
+                int(span.first_non_finite[d]),
                 f"{count:,} value{'s are' if count > 1 else ' is'} NaN, infinite or empty",
                 "remove the affected episodes, or fill the gaps in a way that makes sense for this quantity",
             )
@@ -183,7 +183,7 @@ def _few_actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
         )
     moving = [int(d) for d in np.flatnonzero(~span.constant)]
     few = {d: values for d in moving if (values := facts.action_values[d]) and _are_few(values, bins, len(log))}
-    way_out = _way_out_of_few(list(few.values()), bins)
+    way_out = _few_values_advice(list(few.values()), bins)
     for d in moving:
         name, share = log.action_names[d], facts.usual_rows[d] / len(log)
         if share >= USUAL_WARNING:
@@ -200,7 +200,7 @@ def _are_few(values: set[float], bins: int, rows: int) -> bool:
     return len(values) - 1 < bins and rows >= ROWS_PER_VALUE * len(values)
 
 
-def _way_out_of_few(columns: list[set[float]], bins: int) -> str:
+def _few_values_advice(columns: list[set[float]], bins: int) -> str:
     """What to do about actions with few values: one number of bins, where it gives every value of every such column its own."""
     problem = f"a policy chooses from a whole range: with the default {bins} bins, actions between these values count as never seen"
     counts = {len(values) for values in columns}
@@ -224,7 +224,7 @@ def _bounded(low: Float, high: Float, given: bool, log: Log, facts: Facts) -> It
         if count:
             problem = f"{count:,} rows have actions outside {bounds}, {low[d]:.9g} to {high[d]:.9g}"
             problem += f"; here {facts.action.low[d]:.9g} to {facts.action.high[d]:.9g}"
-            yield "error", name, first, problem, beyond_advice(given)
+            yield "error", name, first, problem, bounds_advice(given)
 
 
 def _outside(action: Any, dimension: int, low: Any, high: Any, slack: float) -> tuple[int, int]:
@@ -242,12 +242,12 @@ def _outside(action: Any, dimension: int, low: Any, high: Any, slack: float) -> 
 
 def _constant(log: Log, facts: Facts) -> Iterator[_Judgement]:
     for span, names, role in ((facts.observation, log.observation_names, "observation"), (facts.action, log.action_names, "action")):
-        for d in np.flatnonzero(span.constant & (span.unreal < span.rows)):
+        for d in np.flatnonzero(span.constant & (span.non_finite < span.rows)):
             advice = (
                 "leave it out, or find out why it never moves" if role == "observation" else "leave it out: nothing can be learnt of it"
             )
             yield "warning", names[d], None, f"is always {span.low[d]:.6g}", advice
-    if facts.reward.constant[0] and facts.reward.unreal[0] < facts.reward.rows:
+    if facts.reward.constant[0] and facts.reward.non_finite[0] < facts.reward.rows:
         advice = "nothing tells good from bad; check the reward's column, or take more data"
         yield "warning", log.reward_name, None, f"is always {facts.reward.low[0]:.6g}", advice
 
@@ -297,7 +297,7 @@ def _huge(log: Log, facts: Facts) -> Iterator[_Judgement]:
     groups = ((facts.observation, log.observation, log.observation_names), (facts.reward, log.reward, (log.reward_name,)))
     for span, column, names in groups:
         size = np.maximum(np.abs(span.low), np.abs(span.high))
-        for d in map(int, np.flatnonzero((size > HUGE) & (span.unreal < span.rows))):
+        for d in map(int, np.flatnonzero((size > HUGE) & (span.non_finite < span.rows))):
             if found := first_where(column, partial(_huge_in, d)):
                 advice = "such numbers may break training: repair or remove the row, or bring the column to smaller units"
                 yield "warning", names[d], found[0], f"holds {found[2]:.4g}", advice

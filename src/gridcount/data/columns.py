@@ -76,9 +76,9 @@ def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, lis
         for name in members:
             if owner.setdefault(name, role) != role:
                 raise ValueError(f"{source}: column '{name}' is both {owner[name]} and {role}; name it for one of them")
-    seen, later = len(roles["observation"]), len(roles.get("next_observation", roles["observation"]))
-    if seen != later:
-        raise ValueError(f"{source}: {seen} columns of observations but {later} of next observations; name the same ones for both")
+    count, next_count = len(roles["observation"]), len(roles.get("next_observation", roles["observation"]))
+    if count != next_count:
+        raise ValueError(f"{source}: {count} columns of observations but {next_count} of next observations; name the same ones for both")
     return roles
 
 

@@ -17,7 +17,7 @@ from gridcount.data import transitions
 DELIMITERS = ",;\t|"
 TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "": np.nan, "na": np.nan, "null": np.nan, "none": np.nan}
 
-Refuse = Callable[[str, str, int], None]  # told of a column, a value that is no number, and its row
+ReportText = Callable[[str, str, int], None]  # told of a column, a value that is no number, and its row
 
 
 def csv_names(path: Path) -> list[str]:
@@ -26,13 +26,13 @@ def csv_names(path: Path) -> list[str]:
         return _header(path, file)[0]
 
 
-def csv_pieces(path: Path, names: list[str], text_is_fine: tuple[str, ...], refuse: Refuse) -> Iterator[dict[str, NDArray[Any]]]:
+def csv_pieces(path: Path, names: list[str], text_is_fine: tuple[str, ...], report_text: ReportText) -> Iterator[dict[str, NDArray[Any]]]:
     """Columns of numbers by name, some rows at a time; empty is NaN. Those of `text_is_fine` are exact, and may be text."""
     with _open(path) as file:
         header, delimiter = _header(path, file)
         start = 0
         while lines := _some_lines(file):
-            columns = _columns(path, lines, header, delimiter, names, text_is_fine, start, refuse)
+            columns = _columns(path, lines, header, delimiter, names, text_is_fine, start, report_text)
             if columns:
                 yield columns
                 start += len(columns[names[0]])
@@ -54,7 +54,7 @@ def _columns(
     names: list[str],
     text_is_fine: tuple[str, ...],
     start: int,
-    refuse: Refuse,
+    report_text: ReportText,
 ) -> dict[str, NDArray[Any]]:
     first = next((line for line in csv.reader(lines, delimiter=delimiter) if line), [])
     if not first:
@@ -71,7 +71,7 @@ def _columns(
     if wordy or _looks_uneven(lines, delimiter, len(header)):  # for NumPy's parser takes no notice of values beyond those it wants
         cells = _cells(path, lines, delimiter, [header.index(name) for name in wordy], len(header), start)
     values = zip(wordy, zip(*cells, strict=True) if wordy else (), strict=True)
-    return columns | {name: _column(name, column, name in text_is_fine, start, refuse) for name, column in values}
+    return columns | {name: _column(name, column, name in text_is_fine, start, report_text) for name, column in values}
 
 
 @contextmanager
@@ -133,7 +133,7 @@ def _cells(path: Path, lines: list[str], delimiter: str, wanted: list[int], widt
     return cells
 
 
-def _column(name: str, values: tuple[str, ...], text_is_fine: bool, start: int, refuse: Refuse) -> NDArray[Any]:
+def _column(name: str, values: tuple[str, ...], text_is_fine: bool, start: int, report_text: ReportText) -> NDArray[Any]:
     numbers = np.empty(len(values))
     for row, value in enumerate(values):
         try:
@@ -144,7 +144,7 @@ def _column(name: str, values: tuple[str, ...], text_is_fine: bool, start: int, 
             if word not in TRUTH and text_is_fine:
                 return np.array([_number_or_text(value) for value in values], dtype=object)
             if word not in TRUTH:
-                refuse(name, value, start + row)
+                report_text(name, value, start + row)
     if text_is_fine and not _is_exact(numbers):
         return np.array([_number_or_text(value, TRUTH) for value in values], dtype=object)
     return numbers

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.data.log import NUMBERS, Log
-from gridcount.data.transitions import ACTION_SLACK, Bool, Float, Float32, Transitions, chunks, refuse_unreal, refuse_unscaled
+from gridcount.data.transitions import ACTION_SLACK, Bool, Float, Float32, Transitions, chunks, validate_action_range, validate_finite
 
 Bounds = tuple[float | Sequence[float], float | Sequence[float]]  # what -1 and 1 stand for, for all action dimensions or for each
 
@@ -99,12 +99,12 @@ def cut(log: Log, name: str | None = None, scale_actions: bool = False, action_b
         raise log.problems[0]
     for column in NUMBERS:
         if getattr(log, column) is not None:
-            refuse_unreal(log.source, column, getattr(log, column))
+            validate_finite(log.source, column, getattr(log, column))
     units = action_units(log, scale_actions, action_bounds)
     if units is None:
-        refuse_unscaled(log.source, log.action)
+        validate_action_range(log.source, log.action)
     else:
-        _refuse_beyond(log, units, given=action_bounds is not None)
+        _validate_bounds(log, units, given=action_bounds is not None)
     keep, end = np.ones(len(log), dtype=bool), log.end
     if log.next_observation is None:
         keep = ~end | log.terminated
@@ -166,7 +166,7 @@ def rounding(low: Float, high: Float) -> Float:
     return slack
 
 
-def _refuse_beyond(log: Log, units: tuple[Float, Float], given: bool) -> None:
+def _validate_bounds(log: Log, units: tuple[Float, Float], given: bool) -> None:
     """Raise where an action leaves the bounds that were given or declared, naming the first."""
     start, slack = 0, rounding(*units)
     for action in _actions(log):
@@ -176,11 +176,11 @@ def _refuse_beyond(log: Log, units: tuple[Float, Float], given: bool) -> None:
             bounds = f"{units[0][d]:.9g} to {units[1][d]:.9g}"
             raise ValueError(
                 f"{log.source}: column '{log.action_names[d]}' holds {action[row, d]:.9g} at row {start + row}, outside the bounds "
-                f"{'given' if given else 'the file declares'}, {bounds}; {beyond_advice(given)}"
+                f"{'given' if given else 'the file declares'}, {bounds}; {bounds_advice(given)}"
             )
         start += len(action)
 
 
-def beyond_advice(given: bool) -> str:
+def bounds_advice(given: bool) -> str:
     """What to do about an action outside bounds that were given, or else declared by the file."""
     return f"{'widen' if given else 'give bounds that hold it with'} --action-low and --action-high, or repair that row"

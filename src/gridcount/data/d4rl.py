@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gridcount.data.cut import to_transitions
 from gridcount.data.hdf5 import find_in_file, open_hdf5, validate_size
-from gridcount.data.log import Log, Problems, actions, flags, join, matrix, refuse_no_matrix, refuse_no_vector, refuse_text, rewards
+from gridcount.data.log import Log, Problems, actions, flags, join, matrix, rewards, validate_matrix, validate_numeric, validate_vector
 from gridcount.data.transitions import Transitions, chunks
 from gridcount.files import whole_file
 
@@ -41,7 +41,7 @@ def hdf5_pieces(path: str | Path) -> Iterator[Log]:
     problems: Problems = {}
     with _columns(path) as columns:
         for key in columns:
-            (refuse_no_matrix if key in MATRICES else refuse_no_vector)(source, key, columns[key].shape)
+            (validate_matrix if key in MATRICES else validate_vector)(source, key, columns[key].shape)
         for rows in chunks(len(columns["observations"]), row_bytes(columns.values())):
             read = {key: np.asarray(column[rows]) for key, column in columns.items()}
             yield Log(
@@ -69,7 +69,7 @@ def checked(source: str, key: str, dataset: h5py.Dataset, rows: int, whose: str 
     if len(dataset) != rows:
         raise ValueError(f"{source}: '{key}' has {len(dataset)} rows, {whose} has {rows}; the file is inconsistent, get it again")
     validate_size(source, key, dataset)
-    refuse_text(source, key, dataset.dtype)
+    validate_numeric(source, key, dataset.dtype)
     return dataset
 
 

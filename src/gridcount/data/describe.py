@@ -213,11 +213,11 @@ def render(description: Description) -> RenderableType:
         suggestions.add_row(name, f"{suggestion.value:.4g}", Text(suggestion.rule))
     parts: list[RenderableType] = [Text(d.name, style="bold"), facts, ranges, suggestions]
     if d.paper is not None:
-        parts.append(_beside_the_paper(d, d.paper))
+        parts.append(_paper_table(d, d.paper))
     return Group(*parts)
 
 
-def _beside_the_paper(d: Description, paper: dict[str, float]) -> Table:
+def _paper_table(d: Description, paper: dict[str, float]) -> Table:
     ours = {
         "bins": d.suggestions["bins"].value,
         "pessimism": d.suggestions["pessimism"].value,

@@ -33,17 +33,17 @@ def find_in_file(file: h5py.File, key: str) -> Any:
 
     HDF5 follows such links when an object is opened, so each link on the way is looked at first.
     """
-    place = _follow(file, key, key, MOST_LINKS)
+    place = _resolve_links(file, key, key, MOST_LINKS)
     found = None if place is None else file[place]
     if isinstance(found, h5py.Dataset):
         if found.external:
-            raise _leads_out(file, key, f"its values lie in another file ('{found.external[0][0]}')")
+            raise _external_error(file, key, f"its values lie in another file ('{found.external[0][0]}')")
         if found.is_virtual:
-            raise _leads_out(file, key, "it is a virtual dataset, put together from other files")
+            raise _external_error(file, key, "it is a virtual dataset, put together from other files")
     return found
 
 
-def _follow(file: h5py.File, path: str, key: str, hops: int) -> str | None:
+def _resolve_links(file: h5py.File, path: str, key: str, hops: int) -> str | None:
     """The path of hard links that a path with soft ones means; `key` is what messages call it."""
     place = ""
     for part in filter(None, path.split("/")):
@@ -54,12 +54,12 @@ def _follow(file: h5py.File, path: str, key: str, hops: int) -> str | None:
         if link is None:
             return None
         if isinstance(link, h5py.ExternalLink):
-            raise _leads_out(file, key, f"it is a link to another file ('{link.filename}')")
+            raise _external_error(file, key, f"it is a link to another file ('{link.filename}')")
         if isinstance(link, h5py.SoftLink):
             if not hops:
                 raise ValueError(f"{file.filename}: '{key}' is a link that leads nowhere; get the file again")
             target = link.path if link.path.startswith("/") else f"{place}/{link.path}"
-            followed = _follow(file, target, key, hops - 1)
+            followed = _resolve_links(file, target, key, hops - 1)
             if followed is None:
                 return None
             place = followed
@@ -73,7 +73,7 @@ def _has(group: h5py.Group, part: str) -> bool:
     return bool(group.id.links.exists(part.encode()))
 
 
-def _leads_out(file: h5py.File, key: str, how: str) -> ValueError:
+def _external_error(file: h5py.File, key: str, how: str) -> ValueError:
     return ValueError(f"{file.filename}: '{key}' is not read: {how}; write the values into the file itself")
 
 
@@ -86,8 +86,8 @@ def validate_size(source: str, key: str, dataset: h5py.Dataset) -> None:
     if len(_compressions(dataset)) > 1:
         raise ValueError(f"{source}: '{key}' is compressed more than once, so it unpacks to any size; write it with one compression")
     if (largest := _largest_stored(dataset)) > 2 * piece + SLACK:
-        told = f"stored in a piece of {largest:,} bytes, whose values take {piece:,}"
-        raise ValueError(f"{source}: '{key}' is {told}; it is damaged, get it again")
+        size = f"stored in a piece of {largest:,} bytes, whose values take {piece:,}"
+        raise ValueError(f"{source}: '{key}' is {size}; it is damaged, get it again")
     if piece > memory_limit() / 2:
         raise ValueError(f"{source}: '{key}' is stored in pieces of {piece / 2**30:.1f} GiB, too large for this machine's memory")
 

@@ -48,8 +48,8 @@ def load(
     """
     folder = _local_folder(str(name))
     if folder is not None:
-        _refuse_source(str(name), source)
-        _refuse_bounds(str(name), action_bounds)
+        _validate_no_source(str(name), source)
+        _validate_no_bounds(str(name), action_bounds)
         _validate_no_columns(str(name), columns)
         return local.read_local(folder, memory_map=_is_large(folder) if memory_map is None else memory_map)
     path = _locate(str(name), source, console, progress)
@@ -74,7 +74,7 @@ def load(
             return to_transitions(log, _title(str(name), path), scale_actions, action_bounds)
     if str(name) not in NAMES:
         raise ValueError(f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import {name} --name NAME")
-    _refuse_bounds(str(name), action_bounds)
+    _validate_no_bounds(str(name), action_bounds)
     _validate_no_columns(str(name), columns)
     return _unpacked(str(name), Path(path))
 
@@ -176,7 +176,7 @@ def _locate(name: str, source: Source, console: Console | None, progress: maze2d
     """The file or folder to read; a name comes before a path of the same spelling, so that results do not depend on the folder."""
     if name in NAMES:
         return str(_published(name, source, console, progress))
-    _refuse_source(name, source)
+    _validate_no_source(name, source)
     path = Path(name)
     if name.startswith(PREFIX) or path.is_file() or (path.is_dir() and is_minari(path)):
         return name
@@ -191,7 +191,7 @@ def _locate(name: str, source: Source, console: Console | None, progress: maze2d
     raise unknown("dataset", name, known_names())
 
 
-def settled_source(name: str, source: Source = "auto") -> Literal["", "d4rl", "generated"]:
+def resolve_source(name: str, source: Source = "auto") -> Literal["", "d4rl", "generated"]:
     """Which data a published name means here and now; "" for a file or an imported name, which mean themselves."""
     if name not in NAMES:
         return ""
@@ -204,19 +204,19 @@ def _published(name: str, source: Source, console: Console | None, progress: maz
     if source not in ("auto", "d4rl", "generated"):
         raise unknown("source", source, ("auto", "d4rl", "generated"))
     if name not in MAZE_NAMES:
-        _refuse_source(name, "auto" if source == "d4rl" else source)
+        _validate_no_source(name, "auto" if source == "d4rl" else source)
         return fetch(name, console)
-    if settled_source(name, source) == "d4rl":
+    if resolve_source(name, source) == "d4rl":
         return fetch(name, console)
     return maze2d.make(name, progress=progress)
 
 
-def _refuse_source(name: str, source: Source) -> None:
+def _validate_no_source(name: str, source: Source) -> None:
     if source != "auto":
         raise ValueError(f"{name}: source '{source}' is a choice for published names only, and 'generated' for Maze2D")
 
 
-def _refuse_bounds(name: str, bounds: Bounds | None) -> None:
+def _validate_no_bounds(name: str, bounds: Bounds | None) -> None:
     if bounds is not None:
         raise ValueError(f"{name}: bounds of actions are for files; give them when importing: gridcount data import FILE --action-low ...")
 

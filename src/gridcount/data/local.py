@@ -140,8 +140,8 @@ def read_local(folder: Path, name: str | None = None, memory_map: bool = False) 
     dims = columns["action"].shape[-1]
     for key, bounds in {"action_low": meta.action_low, "action_high": meta.action_high}.items():
         if len(bounds) != dims:
-            told = f"'{key}' has {len(bounds)} values for {dims} actions"
-            raise ValueError(f"{folder / 'meta.json'}: {told}; import the dataset again")
+            problem = f"'{key}' has {len(bounds)} values for {dims} actions"
+            raise ValueError(f"{folder / 'meta.json'}: {problem}; import the dataset again")
     low, high = (np.asarray(end, np.float64) for end in (meta.action_low, meta.action_high))
     return Transitions(
         **columns,

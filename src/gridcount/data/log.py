@@ -227,19 +227,19 @@ def log_of(data: Transitions) -> Log:
     )
 
 
-def refuse_text(source: str, key: str, dtype: np.dtype[Any]) -> None:
+def validate_numeric(source: str, key: str, dtype: np.dtype[Any]) -> None:
     """Raise where a column's type is not one of numbers or booleans."""
     if dtype.kind not in "biuf":
         raise BadValue(f"{source}: '{key}' has dtype {dtype}; it must hold numbers or booleans, so convert it first", key, None)
 
 
-def refuse_no_matrix(source: str, key: str, shape: tuple[int, ...]) -> None:
+def validate_matrix(source: str, key: str, shape: tuple[int, ...]) -> None:
     """Raise where a column's shape is not that of vectors."""
     if len(shape) != 2 or not shape[1]:
         raise ValueError(f"{source}: '{key}' has shape {shape}; expected (rows, dimensions), so reshape it first")
 
 
-def refuse_no_vector(source: str, key: str, shape: tuple[int, ...]) -> None:
+def validate_vector(source: str, key: str, shape: tuple[int, ...]) -> None:
     """Raise where a column's shape is not that of single values."""
     if len(shape) != 1 and (len(shape) != 2 or shape[1] != 1):
         raise ValueError(f"{source}: '{key}' has shape {shape}; expected (rows,) or (rows, 1), so reshape it first")
@@ -247,27 +247,27 @@ def refuse_no_vector(source: str, key: str, shape: tuple[int, ...]) -> None:
 
 def matrix(source: str, key: str, column: NDArray[Any]) -> Float32:
     """A column of vectors, in single precision."""
-    refuse_no_matrix(source, key, column.shape)
+    validate_matrix(source, key, column.shape)
     with np.errstate(over="ignore"):  # a number beyond single precision becomes inf, which is reported with its row
         return column.astype(np.float32, copy=False)
 
 
 def actions(source: str, key: str, column: NDArray[Any]) -> Float:
     """A column of actions: as it is in single precision, else in double, for a narrow range far from 0 needs it to be scaled."""
-    refuse_no_matrix(source, key, column.shape)
+    validate_matrix(source, key, column.shape)
     return column if column.dtype == np.float32 else column.astype(np.float64, copy=False)
 
 
 def rewards(source: str, key: str, column: NDArray[Any]) -> Float32:
     """A column of rewards, in single precision; replay sets keep them as (rows, 1)."""
-    refuse_no_vector(source, key, column.shape)
+    validate_vector(source, key, column.shape)
     with np.errstate(over="ignore"):
         return column.reshape(len(column)).astype(np.float32, copy=False)
 
 
 def flags(source: str, key: str, column: NDArray[Any], start: int, problems: Problems) -> Bool:
     """A column of zeros and ones, whatever type they have; the first that is neither is noted. `start` is the piece's first row."""
-    refuse_no_vector(source, key, column.shape)
+    validate_vector(source, key, column.shape)
     column = column.reshape(len(column))
     as_flags: Bool = column.astype(bool)
     odd = np.flatnonzero(column != as_flags)

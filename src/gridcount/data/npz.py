@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from gridcount.data import transitions
 from gridcount.data.cache import make_cache_folder
-from gridcount.data.log import Arrays, BadValue, OpenTable, Problems, refuse_no_matrix, refuse_text
+from gridcount.data.log import Arrays, BadValue, OpenTable, Problems, validate_matrix, validate_numeric
 from gridcount.data.transitions import chunks
 from gridcount.files import DiskFull, on_full_disk
 from gridcount.files.archive import Member
@@ -66,7 +66,7 @@ def _validate(path: Path, name: str, member: "Column", first: tuple[int, ...], t
     if not shape:
         raise ValueError(f"{path}: '{name}' is a single value; expected one per row")
     if len(shape) > 1:
-        refuse_no_matrix(str(path), name, shape)
+        validate_matrix(str(path), name, shape)
     if shape[0] != first[0]:
         raise ValueError(f"{path}: '{name}' has {shape[0]} rows, the first column has {first[0]}; they must agree")
     if text_is_fine:
@@ -74,7 +74,7 @@ def _validate(path: Path, name: str, member: "Column", first: tuple[int, ...], t
             raise ValueError(f"{path}: '{name}' has dtype {member.dtype}; an episode's id is a number or text")
         return
     try:
-        refuse_text(str(path), name, member.dtype)
+        validate_numeric(str(path), name, member.dtype)
     except BadValue as problem:
         problems.setdefault(name, problem)
 

@@ -24,8 +24,8 @@ class Span:
 
     dims: int
     rows: int = 0
-    unreal: NDArray[np.int64] = field(init=False)  # how many values are NaN or infinite
-    first_unreal: NDArray[np.int64] = field(init=False)  # row of the first, or -1
+    non_finite: NDArray[np.int64] = field(init=False)  # how many values are NaN or infinite
+    first_non_finite: NDArray[np.int64] = field(init=False)  # row of the first, or -1
     low: NDArray[np.float64] = field(init=False)
     high: NDArray[np.float64] = field(init=False)
     total: NDArray[np.float64] = field(init=False)
@@ -34,7 +34,7 @@ class Span:
 
     def __post_init__(self) -> None:
         """Start from nothing seen."""
-        self.unreal, self.first_unreal = np.zeros(self.dims, np.int64), np.full(self.dims, -1)
+        self.non_finite, self.first_non_finite = np.zeros(self.dims, np.int64), np.full(self.dims, -1)
         self.low, self.high = np.full(self.dims, np.inf), np.full(self.dims, -np.inf)
         self.total, self.squares = np.zeros(self.dims), np.zeros(self.dims)
         self.digest = [0] * self.dims
@@ -49,9 +49,9 @@ class Span:
         if not np.isfinite(total).all():
             real = np.isfinite(columns)
             for d in map(int, np.flatnonzero(~real.all(axis=1))):
-                self.unreal[d] += int((~real[d]).sum())
-                if self.first_unreal[d] < 0:
-                    self.first_unreal[d] = self.rows + int(np.argmin(real[d]))
+                self.non_finite[d] += int((~real[d]).sum())
+                if self.first_non_finite[d] < 0:
+                    self.first_non_finite[d] = self.rows + int(np.argmin(real[d]))
             low, high = np.where(real, columns, np.inf).min(axis=1), np.where(real, columns, -np.inf).max(axis=1)
             columns = np.where(real, columns, np.float32(0))
             total = columns.sum(axis=1, dtype=np.float64)
@@ -70,7 +70,7 @@ class Span:
     @property
     def variance(self) -> NDArray[np.float64]:
         """[dims] of the real values."""
-        real = np.maximum(self.rows - self.unreal, 1)
+        real = np.maximum(self.rows - self.non_finite, 1)
         variance: NDArray[np.float64] = np.maximum(self.squares / real - np.square(self.total / real), 0)
         return variance
 

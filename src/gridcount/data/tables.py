@@ -175,14 +175,14 @@ def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) 
     if text_is_fine:
         return np.array(column.to_pylist(), dtype=str)
     value = column[0].as_py() if len(column) else ""
-    raise text_refused(source, name, str(value), 0)
+    raise text_error(source, name, str(value), 0)
 
 
 def _uneven(source: str, name: str) -> ValueError:
     return ValueError(f"{source}: '{name}' holds lists of different lengths or none; every row needs the same dimensions")
 
 
-def text_refused(source: str, name: str, value: str, row: int) -> BadValue:
+def text_error(source: str, name: str, value: str, row: int) -> BadValue:
     """The advice for a column of text or categories where numbers are needed."""
     return BadValue(
         f"{source}: column '{name}' holds '{value[:60]}' at row {row}, which is not a number; encode categories as numbers"
@@ -195,11 +195,11 @@ def text_refused(source: str, name: str, value: str, row: int) -> BadValue:
 @contextmanager
 def _open_csv(path: Path) -> Iterator[OpenTable]:
     def read(names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> tuple[int, Iterator[Arrays]]:
-        def refuse(name: str, value: str, row: int) -> None:
+        def report_text(name: str, value: str, row: int) -> None:
             if name not in problems:
-                problems[name] = text_refused(str(path), name, value, row)
+                problems[name] = text_error(str(path), name, value, row)
 
-        return 0, csv_pieces(path, names, text_is_fine, refuse)
+        return 0, csv_pieces(path, names, text_is_fine, report_text)
 
     yield OpenTable(csv_names(path), read)
 

@@ -63,14 +63,14 @@ class Transitions:
             array = getattr(self, column)
             if array.ndim != dims or len(array) != rows:
                 raise ValueError(f"{self.name}: column '{column}' has shape {array.shape}; expected {rows} rows and {dims} dimension(s)")
-            refuse_unreal(self.name, column, array)
+            validate_finite(self.name, column, array)
         if self.observation.shape != self.next_observation.shape:
             raise ValueError(
                 f"{self.name}: observation {self.observation.shape} and next_observation {self.next_observation.shape} differ in shape"
             )
         if not self.observation.shape[1] or not self.action.shape[1]:
             raise ValueError(f"{self.name}: observations and actions need at least one dimension each")
-        refuse_unscaled(self.name, self.action)
+        validate_action_range(self.name, self.action)
         for column, value in {"action_low": -1.0, "action_high": 1.0}.items():
             if len(getattr(self, column)) == 0:
                 object.__setattr__(self, column, np.full(self.action_dim, value, np.float32))
@@ -255,7 +255,7 @@ def name_dimensions(columns: Any) -> None:
             object.__setattr__(columns, f"{role}_names", tuple(f"{role}[{d}]" for d in range(dims)))
 
 
-def refuse_unreal(source: str, column: str, array: Any) -> None:
+def validate_finite(source: str, column: str, array: Any) -> None:
     """Raise where a column of floats holds NaN or infinity, naming its first."""
     if not np.issubdtype(array.dtype, np.floating):
         return
@@ -264,7 +264,7 @@ def refuse_unreal(source: str, column: str, array: Any) -> None:
         raise ValueError(f"{source}: column '{column}' holds {value} at row {row}; remove or repair that row")
 
 
-def refuse_unscaled(source: str, action: Any) -> None:
+def validate_action_range(source: str, action: Any) -> None:
     """Raise where an action leaves [-1, 1], naming the first."""
     for rows in chunks(len(action), 4 * action.shape[1]):
         values = action[rows]

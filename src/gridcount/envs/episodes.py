@@ -72,11 +72,11 @@ class GymnasiumEpisodes:
         for i in np.flatnonzero(self._running):
             observation, reward[i], terminated[i], truncated[i], info = self._environments[i].step(bounded[i])
             self._observation[i] = self._flat(observation)
-            told = next((info[key] for key in SUCCESS if key in info), None)
-            if told is not None and self._success is None:
+            success = next((info[key] for key in SUCCESS if key in info), None)
+            if success is not None and self._success is None:
                 self._success = np.zeros(episodes, np.bool_)
             if self._success is not None:
-                self._success[i] = bool(told)  # some environments tell success only when it happens
+                self._success[i] = bool(success)  # some environments tell success only when it happens
         truncated |= self._running & (self._steps >= self.limit)
         self._running &= ~(terminated | truncated)
         return self._observation.copy(), reward, terminated, truncated
@@ -103,8 +103,8 @@ def is_registered(environment_id: str) -> bool:
         try:
             import_module(module)
         except Exception as error:  # the module's own code runs here
-            told = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-            raise ImportError(f"{environment_id}: {told}; a module named with --env must be installed, or on PYTHONPATH") from error
+            reason = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+            raise ImportError(f"{environment_id}: {reason}; a module named with --env must be installed, or on PYTHONPATH") from error
     try:
         gymnasium.spec(rest)
     except gymnasium.error.Error:
@@ -116,7 +116,7 @@ def make_environment(environment_id: str, **options: Any) -> gymnasium.Env[Any, 
     """An environment by id, `module:id` included; what goes wrong is told with the id."""
     heard = mujoco.get_mju_user_warning()
     try:
-        mujoco.set_mju_user_warning(_hear)
+        mujoco.set_mju_user_warning(_print_mujoco_warning)
         with warnings.catch_warnings():
             # D4RL's data is of the older tasks, so the advice to take v5 instead is not for us.
             warnings.filterwarnings("ignore", r".*is out of date\. You should consider upgrading", DeprecationWarning)
@@ -129,7 +129,7 @@ def make_environment(environment_id: str, **options: Any) -> gymnasium.Env[Any, 
         mujoco.set_mju_user_warning(heard)
 
 
-def _hear(message: str) -> None:
+def _print_mujoco_warning(message: str) -> None:
     """Pass MuJoCo's warnings on, which it would write into a file in the working directory, but for those on Gymnasium's old models."""
     if "is deprecated" not in message:
         warnings.warn(message, stacklevel=2)

@@ -38,7 +38,7 @@ def has_environment(dataset: str) -> bool:
     return dataset in ENVIRONMENTS
 
 
-def why_none(dataset: str) -> str:
+def why_no_environment(dataset: str) -> str:
     """Why a dataset comes without an environment."""
     known = dataset.split("-")[0] if dataset in NAMES else ""
     return MISSING.get(known, "no environment is known for this dataset")
@@ -68,7 +68,9 @@ def find(name: str) -> Environment:
     if name in ENVIRONMENTS and family is not None:
         return Environment(name, GYMNASIUM_IDS[family], FAMILIES[family].limit, family, OPTIONS.get(family, {}))
     if name in NAMES:
-        raise ValueError(f"{name} has no environment: {why_none(name)}. Name another with --env, or leave it out to train without scores")
+        raise ValueError(
+            f"{name} has no environment: {why_no_environment(name)}. Name another with --env, or leave it out to train without scores"
+        )
     same = SAME_TASK.fullmatch(name)
     return Environment(name, name, None, same[1].lower() if same else None)
 
@@ -103,7 +105,7 @@ def _register(environment: Environment) -> None:
         raise ValueError(f"{near}, and every id registered with Gymnasium, as in --env Hopper-v5 or --env my_module:MyTask-v0{hint}")
 
 
-def refuse_misfit(name: str, observation_dim: int, action_dim: int) -> None:
+def validate_dimensions(name: str, observation_dim: int, action_dim: int) -> None:
     """Refuse to roll out a policy in an environment that speaks of other observations or actions."""
     observations, actions = dimensions(name)
     if observation_dim not in observations or action_dim != actions:

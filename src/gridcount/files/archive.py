@@ -41,7 +41,7 @@ class Described(Protocol):
     def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
 
 
-class Misfit(ValueError):
+class ConfigurationMismatch(ValueError):
     """A file that is whole, and of another configuration."""
 
 
@@ -66,7 +66,7 @@ def open_arrays(path: Path, damaged: Damaged) -> Iterator[Mapping[str, Readable]
                 raise ValueError(f"'{packed[0]}' is compressed, which no file of ours is")  # and so unpacks to any size
             names = [name.removesuffix(".npy") for name in archive.namelist()]
             yield _stored({name: Member(archive, name) for name in names})
-    except (MemoryError, Misfit):
+    except (MemoryError, ConfigurationMismatch):
         raise
     except Exception as error:  # a flipped bit can make a zip file seem encrypted, from the future, or anything else
         raise damaged(path, str(error)) from error

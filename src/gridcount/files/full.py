@@ -19,7 +19,7 @@ class DiskFull(OSError):
     def __str__(self) -> str:
         return f"{self.path}: could not be written, because there is no room for it ({self.reason}). {self.advice}".rstrip()
 
-    def advised(self, advice: str) -> Self:
+    def with_advice(self, advice: str) -> Self:
         """The same error with advice, where it has none yet."""
         return type(self)(self.path, self.reason, self.advice or advice)
 
@@ -30,7 +30,7 @@ def on_full_disk(path: str | Path, advice: str = "") -> Iterator[None]:
     try:
         yield
     except DiskFull as error:
-        raise error.advised(advice) from error
+        raise error.with_advice(advice) from error
     except OSError as error:
         if error.errno not in FULL:
             raise

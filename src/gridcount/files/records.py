@@ -48,8 +48,8 @@ def decode_record(content: bytes, kind: type[T], source: str, way_out: str, clos
         raise ValueError(f"{source}: {_explained(error, content, kind)}. {_sentence(way_out)}") from error
     known = [field.name for field in fields(kind)] if is_dataclass(kind) else keys
     if unknown := [key for key in keys if key not in known]:
-        told = f"'{unknown[0]}' is not a key of this file, which has {', '.join(known)}"
-        raise ValueError(f"{source}: {told}. {_sentence(way_out)}")
+        problem = f"'{unknown[0]}' is not a key of this file, which has {', '.join(known)}"
+        raise ValueError(f"{source}: {problem}. {_sentence(way_out)}")
     return found
 
 

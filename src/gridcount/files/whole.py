@@ -28,7 +28,7 @@ def whole_file(path: Path, durable: bool = True) -> Iterator[IO[bytes]]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in path.parent.glob(f"{glob.escape(path.name)}.*{PARTIAL}"):
-        _remove_unheld(leftover)
+        _remove_unlocked(leftover)
     with on_full_disk(path), _new_partial(path) as file:
         try:
             yield file
@@ -81,7 +81,7 @@ def remove_leftovers(parent: Path) -> list[Path]:
     for suffix in (OLD, PARTIAL):
         for path in parent.glob(f".*.*{suffix}"):
             target = parent / path.name.removesuffix(suffix)[1:].rpartition(".")[0]
-            if path.is_dir() and not path.is_symlink() and _remove_unheld(path, target if suffix == OLD else None):
+            if path.is_dir() and not path.is_symlink() and _remove_unlocked(path, target if suffix == OLD else None):
                 found.append(path)
     return found
 
@@ -91,7 +91,7 @@ def _new_partial(path: Path) -> IO[bytes]:
     while True:
         file = open_plain(path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}"), "xb")
         lock(file)
-        if _has_its_name(Path(file.name), file.fileno()):
+        if _is_current(Path(file.name), file.fileno()):
             return file
         file.close()
 
@@ -106,12 +106,12 @@ def _new_partial_folder(folder: Path) -> tuple[Path, int]:
         except FileNotFoundError:
             continue
         lock(held)
-        if _has_its_name(partial, held):
+        if _is_current(partial, held):
             return partial, held
         os.close(held)
 
 
-def _has_its_name(path: Path, held: int) -> bool:
+def _is_current(path: Path, held: int) -> bool:
     """Whether a name still stands for the file or folder that was opened under it."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(held))
@@ -119,7 +119,7 @@ def _has_its_name(path: Path, held: int) -> bool:
         return False
 
 
-def _remove_unheld(path: Path, restore: Path | None = None) -> bool:
+def _remove_unlocked(path: Path, restore: Path | None = None) -> bool:
     """Remove a file or folder that no process holds, or give a folder its name back where nothing has that name."""
     try:
         held = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)

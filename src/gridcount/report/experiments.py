@@ -19,7 +19,7 @@ UNRECORDED = "not recorded"
 SOURCES = {"d4rl": "D4RL's own", "generated": "generated", "re-collected": "re-collected", "own": "the user's own"}
 NAMED = 3  # differing settings a name spells out
 THRESHOLDS = 101  # of a performance profile
-TELLING = ("success", "return", "in_log", "action_distance", "q_data", "q_policy", "critic_loss", "uncertainty")  # the most telling first
+METRIC_ORDER = ("success", "return", "in_log", "action_distance", "q_data", "q_policy", "critic_loss", "uncertainty")
 WORDS = {"score": "normalised score", "in_log": "share of actions in the log", "action_distance": "distance to the log's actions"}
 WAYS = {
     "planned_updates": "{:,} updates",
@@ -123,7 +123,7 @@ class Experiment:
         """Where its data comes from, in words."""
         return SOURCES.get(str(self.rows[0].get("source")), UNRECORDED)
 
-    def said(self, name: str) -> list[str]:
+    def recorded(self, name: str) -> list[str]:
         """Everything its seeds' rows say under a name, each once; a seed says the same in all of its rows."""
         return list(dict.fromkeys(str(row[name]) for row in self._firsts if row.get(name) not in (None, "")))
 
@@ -197,9 +197,9 @@ class Section:
         return tuple(dataset for dataset in self.datasets if dataset in drawn)
 
     def shown_metric(self, dataset: str) -> str:
-        """What a dataset's curves show: the score, else the return, else the most telling figure."""
+        """What a dataset's curves show: the score, else the return, else the most informative figure."""
         own = [each for each in self.experiments if each.dataset == dataset]
-        return [*(each.scores.metric for each in own if each.scores), *telling(own)][0]
+        return [*(each.scores.metric for each in own if each.scores), *other_metrics(own)][0]
 
     def find(self, dataset: str, method: str) -> Experiment | None:
         """A cell of the table."""
@@ -250,10 +250,10 @@ def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
         suites[row["suite"]][row["key"]].append(row)
     found = []
     for name, own in suites.items():
-        _refuse_two_names(name, own)
+        _validate_one_name(name, own)
     laid_out = [(name, layouts.get(name) or Layout(name, "Runs" if name == RUNS else name)) for name in suites]
     for name, layout in sorted(laid_out, key=lambda each: (each[0] == RUNS, each[1].kind == "ablation", not each[1].published, each[0])):
-        experiments = _told_apart([Experiment(key, tuple(own)) for key, own in suites[name].items()])
+        experiments = _with_distinct_notes([Experiment(key, tuple(own)) for key, own in suites[name].items()])
 
         def place(each: Experiment, layout: Layout = layout) -> tuple[object, ...]:
             ranks = (_rank(layout.algorithms, each.algorithm), _rank(layout.variants, each.variant), _rank(layout.datasets, each.dataset))
@@ -263,10 +263,10 @@ def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
     return found
 
 
-def telling(experiments: Sequence[Experiment]) -> list[str]:
-    """Figures that experiments have besides the score, the most telling first."""
+def other_metrics(experiments: Sequence[Experiment]) -> list[str]:
+    """Figures that experiments have besides the score, the most informative first."""
     found = dict.fromkeys(name for each in experiments for name in each.metrics)
-    return [name for name in TELLING if name in found] + sorted(name for name in found if name not in TELLING)
+    return [name for name in METRIC_ORDER if name in found] + sorted(name for name in found if name not in METRIC_ORDER)
 
 
 def in_words(metric: str) -> str:
@@ -274,7 +274,7 @@ def in_words(metric: str) -> str:
     return WORDS.get(metric, metric.replace("_", " "))
 
 
-def _refuse_two_names(suite: str, experiments: dict[str, list[Row]]) -> None:
+def _validate_one_name(suite: str, experiments: dict[str, list[Row]]) -> None:
     """Refuse one experiment under two names of a variant, as results have of before and after it was renamed."""
     for rows in experiments.values():
         names = list(dict.fromkeys(row.get("variant", "") for row in rows))
@@ -286,7 +286,7 @@ def _refuse_two_names(suite: str, experiments: dict[str, list[Row]]) -> None:
             )
 
 
-def _told_apart(experiments: list[Experiment]) -> list[Experiment]:
+def _with_distinct_notes(experiments: list[Experiment]) -> list[Experiment]:
     groups: dict[tuple[str, str, str], list[Experiment]] = defaultdict(list)
     for each in experiments:
         groups[each.algorithm, each.dataset, each.variant].append(each)
@@ -311,15 +311,15 @@ def _notes(group: list[Experiment], elsewhere: list[Experiment]) -> list[str]:
     ways = [name for name in differing if name in WAYS]
     alike = [tuple(sum(all(o.get(n) == each.get(n) for n in names) for o in others) for names in (ways, differing)) for each in facts]
 
-    def told(names: list[str]) -> list[str]:
+    def notes_of(names: list[str]) -> list[str]:
         return [", ".join(str(each.get(name, f"no {name}")) for name in names) for each in facts]
 
-    enough = "preset" in ways and len(set(told(ways))) == len(group)  # a preset's name stands for its fields
-    notes = told(ways if enough else differing[:NAMED])
+    enough = "preset" in ways and len(set(notes_of(ways))) == len(group)  # a preset's name stands for its fields
+    notes = notes_of(ways if enough else differing[:NAMED])
     if len(set(notes)) == len(notes):
         usual = [index for index, count in enumerate(alike) if count == max(alike) > (0, 0)]
         return [("" if usual == [index] else note) for index, note in enumerate(notes)]
-    names = [(each.said("run") or [each.key.rsplit("--", 1)[-1]])[0] for each in group]
+    names = [(each.recorded("run") or [each.key.rsplit("--", 1)[-1]])[0] for each in group]
     if len(set(names)) < len(names):
         names = [each.key for each in group]
     return [", ".join(filter(None, both)) for both in zip(notes, names, strict=True)]

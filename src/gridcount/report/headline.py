@@ -8,7 +8,7 @@ import numpy as np
 from rich.table import Table
 
 from gridcount.report.scores import LAST
-from gridcount.training.judging import LogJudge, Worth, caution
+from gridcount.training.judging import LogJudge, Worth, caution_flag
 from gridcount.training.logs import Row
 
 SHOWN = ("score", "return", "success")
@@ -30,8 +30,8 @@ def headline_table(rows: Sequence[Row]) -> Table:
 
 def scores_table(title: str, seeds: Mapping[int, Mapping[str, float]]) -> Table:
     """All figures of one evaluation, per seed and over seeds."""
-    told = dict(zip(seeds, told_by_all(list(seeds.values())), strict=True))
-    return filled(Table(title=title), told, [name for name in SHOWN if any(name in figures for figures in told.values())])
+    completed = dict(zip(seeds, told_by_all(list(seeds.values())), strict=True))
+    return filled(Table(title=title), completed, [name for name in SHOWN if any(name in figures for figures in completed.values())])
 
 
 def told_by_all(rows: Sequence[Mapping[str, float]]) -> list[Row]:
@@ -84,7 +84,7 @@ def _in_log(rows: Sequence[Row], judge: LogJudge) -> str:
     )
     text += "." if math.isnan(itself.action_distance) else f", and the nearest one is {itself.action_distance:.1%} away."
     if share < FAR_BELOW * itself.in_log:
-        return f"{text} The policy often does what the log never tried: try {caution(judge.algorithm, more=True)}, or more data."
+        return f"{text} The policy often does what the log never tried: try {caution_flag(judge.algorithm, more=True)}, or more data."
     return text
 
 

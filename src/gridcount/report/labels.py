@@ -14,8 +14,8 @@ def distinctions(plans: Sequence[Plan]) -> list[str]:
     same_data = len({(plan.dataset, plan.fingerprint) for plan in plans}) == 1
     labels = []
     for plan in plans:
-        kin = [other.fields for other in plans if other.algorithm == plan.algorithm]
-        own = {name: value for name, value in plan.fields.items() if any(fields.get(name) != value for fields in kin)}
+        same_algorithm = [other.fields for other in plans if other.algorithm == plan.algorithm]
+        own = {name: value for name, value in plan.fields.items() if any(fields.get(name) != value for fields in same_algorithm)}
         data = [] if same_data else [f"on {dataset_in_words(plan)}"]
         labels.append(" ".join([", ".join([plan.algorithm, *(_flag(name, value) for name, value in own.items())]), *data]))
     return labels
@@ -23,9 +23,9 @@ def distinctions(plans: Sequence[Plan]) -> list[str]:
 
 def run_labels(runs: Sequence[Path], plans: Sequence[Plan]) -> list[str]:
     """The same with the number of seeds, and the directory of runs that nothing else tells apart."""
-    told = distinctions(plans)
-    counted = [f"{label} ({len(plan.seeds)} seed{'s' if len(plan.seeds) > 1 else ''})" for label, plan in zip(told, plans, strict=True)]
-    return [f"{label}, {run}" if told.count(words) > 1 else label for label, words, run in zip(counted, told, runs, strict=True)]
+    labels = distinctions(plans)
+    counted = [f"{label} ({len(plan.seeds)} seed{'s' if len(plan.seeds) > 1 else ''})" for label, plan in zip(labels, plans, strict=True)]
+    return [f"{label}, {run}" if labels.count(words) > 1 else label for label, words, run in zip(counted, labels, runs, strict=True)]
 
 
 def dataset_in_words(plan: Plan) -> str:

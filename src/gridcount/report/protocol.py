@@ -12,17 +12,17 @@ def protocol(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:
         "Updates": _updates,
         "Evaluated": _evaluated,
         "Data": lambda each: each.source,
-        "Preset": lambda each: ", ".join(each.said("preset")) or "not recorded",
+        "Preset": lambda each: ", ".join(each.recorded("preset")) or "not recorded",
     }
     found = []
-    for name, tell in named.items():
+    for name, describe in named.items():
         groups: dict[str, list[Experiment]] = {}
         for each in experiments:
-            groups.setdefault(tell(each), []).append(each)
+            groups.setdefault(describe(each), []).append(each)
         if len(groups) == 1:
             found.append((name, next(iter(groups))))
         else:
-            found.append((name, "; ".join(f"{text}: {_whose(own, experiments)}" for text, own in groups.items())))
+            found.append((name, "; ".join(f"{text}: {_describe_group(own, experiments)}" for text, own in groups.items())))
     return tuple(found)
 
 
@@ -39,7 +39,7 @@ def _evaluated(each: Experiment) -> str:
     return f"{every}, on {each.rows[0].get('episodes', 'an unknown number of')} episodes" if each.scores else "not scored"
 
 
-def _whose(own: Sequence[Experiment], everyone: Sequence[Experiment]) -> str:
+def _describe_group(own: Sequence[Experiment], everyone: Sequence[Experiment]) -> str:
     """Names experiments by datasets where those alone tell them, else by methods, and one by one where a method has others too."""
     datasets = dict.fromkeys(each.dataset for each in own)
     if sum(each.dataset in datasets for each in everyone) == len(own):

@@ -175,7 +175,7 @@ def cost_table(section: Section) -> Table | None:
         for shared, seconds in each.seconds_per_1000().items():
             together, cores = shared
             lines.setdefault((each.method, shared), {})[each.dataset] = seconds / together
-            machine = "; ".join(each.said("machine")) or "not recorded"
+            machine = "; ".join(each.recorded("machine")) or "not recorded"
             most = each.gigabytes(shared)
             if most is not None:
                 memory[each.method, shared] = max(most, memory.get((each.method, shared), 0))
@@ -206,7 +206,7 @@ def cost_table(section: Section) -> Table | None:
     ]
     if memory:
         notes.append("GB: the most memory the process held, its data, its seeds and the compiler's included.")
-    machines = "; ".join(dict.fromkeys(name for each in section.experiments for name in each.said("machine"))) or "not recorded"
+    machines = "; ".join(dict.fromkeys(name for each in section.experiments for name in each.recorded("machine"))) or "not recorded"
     facts = (*protocol(section.experiments), ("Machine", machines))
     title = "Cost: seconds per 1,000 updates and seed"
     return Table("cost", title, columns, tuple(rows), (heads, tuple(records)), facts, (*notes, *_divergences(section)))
@@ -263,7 +263,7 @@ def _score_record(section: Section, cell: Experiment) -> tuple[Number, ...]:
         *(section.layout.name, cell.dataset, cell.method, cell.algorithm, cell.variant, scores.metric, len(scores.seeds)),
         *(scores.mean, scores.spread, *paper, scores.mean - printed[0] if printed and scores.metric == "score" else None),
         " ".join(f"{value:.6g}" for value in scores.seeds.values()),
-        *(max(row["updates"] for row in cell.rows), cell.rows[0].get("episodes"), cell.source, ", ".join(cell.said("preset"))),
+        *(max(row["updates"] for row in cell.rows), cell.rows[0].get("episodes"), cell.source, ", ".join(cell.recorded("preset"))),
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from gridcount.files import decode_record
-from gridcount.files.archive import Arrays, Described, Misfit, open_arrays
+from gridcount.files.archive import Arrays, ConfigurationMismatch, Described, open_arrays
 from gridcount.files.records import AtLeastOne, Count
 from gridcount.training.logs import METRICS, Marks, read_marked
 
@@ -70,12 +70,12 @@ def _validate_fit(source: Path, found: Mapping[str, Described], expected: Mappin
     """Raise where arrays are not those that this configuration has."""
     missing, surplus = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
     if missing or surplus:
-        raise Misfit(f"{source}: not a checkpoint of this configuration; missing {missing[:3]}, unexpected {surplus[:3]}")
+        raise ConfigurationMismatch(f"{source}: not a checkpoint of this configuration; missing {missing[:3]}, unexpected {surplus[:3]}")
     for name, wanted in expected.items():
         has = found[name]
         if has.shape != wanted.shape or has.dtype != wanted.dtype:
             needed = f"but this configuration needs {wanted.dtype}{wanted.shape}"
-            raise Misfit(f"{source}: {name} is {has.dtype}{has.shape}, {needed}")
+            raise ConfigurationMismatch(f"{source}: {name} is {has.dtype}{has.shape}, {needed}")
 
 
 def read_record(path: Path, arrays: Arrays | None = None) -> Record:
@@ -112,8 +112,8 @@ def validate_rows_kept(directory: Path, saved: list[Path], record: Record) -> No
     fitting = [path for path in saved[:-1] if _fits(directory, path)]
     way_out = "Put the file back as the run wrote it"
     if fitting:
-        later = " and ".join(str(path) for path in saved[saved.index(fitting[-1]) + 1 :])
-        way_out += f", or delete {later} to go on from update {int(fitting[-1].stem):,}, which the file still fits"
+        newer = " and ".join(str(path) for path in saved[saved.index(fitting[-1]) + 1 :])
+        way_out += f", or delete {newer} to go on from update {int(fitting[-1].stem):,}, which the file still fits"
     else:
         way_out += ", or start a new run. The trained policy is whole: `gridcount evaluate` scores it"
     raise ValueError(f"{directory / METRICS}: rows that the run had written by {saved[-1]} are missing or changed. {way_out}")

@@ -11,7 +11,7 @@ import numpy as np
 from gridcount.algorithms.contract import Prepared
 from gridcount.data.transitions import HUGE, Batch, Transitions, first_where
 from gridcount.networks import Normaliser
-from gridcount.training.judging import caution
+from gridcount.training.judging import caution_flag
 from gridcount.training.loop import SeedMetrics
 
 EXPLODED = 1e8  # no metric of a healthy run reaches this many squares of what its rewards can add up to,
@@ -69,7 +69,7 @@ def why_diverged(prepared: Prepared, data: Transitions | None, q: float | None) 
     if hasattr(algorithm, "layer_norm") and not algorithm.layer_norm:
         flags.append("--layer-norm")
     if q is not None and math.isfinite(q) and discount is not None:
-        flags.append(caution(algorithm, more=q > 0))
+        flags.append(caution_flag(algorithm, more=q > 0))
     return f"Try {', or '.join(flags)}." if flags else "Try other hyper-parameters."
 
 

@@ -127,10 +127,10 @@ class LogJudge:
         floor = ""
         if low and self.worth is not None and getattr(self.algorithm, "q_floor", math.inf) < self.worth.worst:
             floor = f", or --q-floor {self.worth.worst:.4g}"
-        return f"try {caution(self.algorithm, more=not low)}{floor}"
+        return f"try {caution_flag(self.algorithm, more=not low)}{floor}"
 
 
-def caution(algorithm: Any, more: bool) -> str:
+def caution_flag(algorithm: Any, more: bool) -> str:
     """Which flag makes an algorithm more or less cautious, in words."""
     own = {field.name for field in fields(algorithm)}
     for name, grows in CAUTION.items():

@@ -19,7 +19,7 @@ def policies_of(path: Path, *, seed: int | None = None, at: int | str = LAST) ->
     choice that needs an environment.
     """
     if not has_policy(path):
-        return _of_checkpoint(path, seed, at)
+        return _from_checkpoint(path, seed, at)
     facts = read_facts(policy_folder(path))
     seeds = facts.seeds if seed is None else (seed,)
     if at == ORACLE:
@@ -39,7 +39,7 @@ def _best(path: Path, seed: int) -> int:
     return max(scored, key=lambda updates: scored[updates])
 
 
-def _of_checkpoint(run: Path, seed: int | None, at: int | str) -> list[Policy]:
+def _from_checkpoint(run: Path, seed: int | None, at: int | str) -> list[Policy]:
     """The policies in a run's last checkpoint, which take its training data to read."""
     plan = runs.read_plan(run)
     if seed is not None and seed not in plan.seeds:

@@ -17,11 +17,11 @@ import numpy as np
 from gridcount import __version__
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import Prepared, Report, act, with_new_names
-from gridcount.algorithms.ranges import refuse_out_of_range
+from gridcount.algorithms.ranges import validate_ranges
 from gridcount.data.catalogue import unknown
 from gridcount.data.cut import ActionUnits
 from gridcount.data.transitions import Transitions
-from gridcount.evaluation.environments import dimensions, refuse_misfit
+from gridcount.evaluation.environments import dimensions, validate_dimensions
 from gridcount.evaluation.rollouts import Act, InUnits, evaluate
 from gridcount.files import archive, locked, read_record, validate_no_links, write_whole
 from gridcount.files.archive import numbered, prune
@@ -54,7 +54,7 @@ AT_ONCE = "stopped at once; go on from the last checkpoint, if there is one, wit
 Stops = Callable[[Row], bool | None]  # sees a row of metrics and says whether the run should stop
 
 
-def never(row: Row) -> None:
+def never_stop(row: Row) -> None:
     """A callback that stops nothing."""
 
 
@@ -120,15 +120,15 @@ class Plan:
         if lost := [name for name in self.fields if name not in kind.__dataclass_fields__]:
             raise unknown(f"setting of {self.algorithm}", lost[0], tuple(kind.__dataclass_fields__))
         algorithm = kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in self.fields.items()})
-        refuse_out_of_range(algorithm)
+        validate_ranges(algorithm)
         return algorithm
 
 
 def settings(algorithm: Any) -> dict[str, Any]:
     """An algorithm's hyper-parameters, as a plan keeps them."""
     values = {each.name: getattr(algorithm, each.name) for each in fields(algorithm)}
-    unsaid = {each.name for each in fields(algorithm) if each.metadata.get("later") and values[each.name] == each.default}
-    return {name: value for name, value in values.items() if name not in unsaid}
+    omitted = {each.name for each in fields(algorithm) if each.metadata.get("added_later") and values[each.name] == each.default}
+    return {name: value for name, value in values.items() if name not in omitted}
 
 
 def read_plan(directory: Path) -> Plan:
@@ -165,7 +165,7 @@ def train(
     save_every: float = 60.0,
     data: Transitions | None = None,
     judge: LogJudge | None = None,
-    callback: Stops = never,
+    callback: Stops = never_stop,
 ) -> list[Row]:
     """Carry out a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics.
 
@@ -173,7 +173,7 @@ def train(
     they are kept in the folder `policy/`: as many as checkpoints, unless `keep_policies` says otherwise.
     A judge that was fitted to it before is used as it is. `callback` sees every row of metrics, and the run stops where it returns True.
     """
-    refuse_unfit(plan, prepared)
+    validate_plan(plan, prepared)
     for name, count in {"keep": keep, "keep_policies": keep if keep_policies is None else keep_policies}.items():
         if count < 1:
             raise ValueError(f"{name} is {count}; a run keeps at least 1")
@@ -181,7 +181,7 @@ def train(
     validate_no_links(directory)
     with locked(directory / "run", busy):
         if (directory / "config.json").exists():
-            refuse_other_plan(directory, plan)
+            validate_same_plan(directory, plan)
         elif found := [name for name in OWN_FILES if (directory / name).exists()]:
             raise ValueError(f"{directory / found[0]}: was not written by gridcount; name an empty directory with --run")
         if judge is None and data is not None:
@@ -198,11 +198,11 @@ class _Kept(NamedTuple):
     seconds: float  # between checkpoints, at least
 
 
-def refuse_unfit(plan: Plan, prepared: Prepared) -> None:
+def validate_plan(plan: Plan, prepared: Prepared) -> None:
     """Refuse what cannot be carried out with this data, before a directory is made for it."""
     plan.check()
     if plan.environment is not None:
-        refuse_misfit(plan.environment, prepared.rows.observation.shape[1], prepared.rows.action.shape[1])
+        validate_dimensions(plan.environment, prepared.rows.observation.shape[1], prepared.rows.action.shape[1])
 
 
 def _train(
@@ -374,7 +374,7 @@ def restore_policies(directory: Path, prepared: Prepared) -> tuple[list[Any], li
     return states, [_policy(acting, state) for state in states], record.updates
 
 
-def refuse_other_plan(directory: Path, plan: Plan) -> None:
+def validate_same_plan(directory: Path, plan: Plan) -> None:
     """A run goes on as it began: only its number of updates may grow."""
     before, after = (json.loads(json.dumps(asdict(each))) for each in (read_plan(directory), plan))
     if after["updates"] < before["updates"]:
