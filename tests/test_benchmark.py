@@ -370,7 +370,7 @@ def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(f
         assert killed
         for resources, message in (
             (Resources(1), ""),
-            (Resources(2), "asks for 2 cores and 0 accelerators"),
+            (Resources(2), "needs 2 cores and 0 accelerators"),
             (Resources(1, 1), "(at most 1 and 0)"),
         ):
             written = io.StringIO()

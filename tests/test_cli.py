@@ -102,7 +102,7 @@ def test_a_near_miss_is_answered_with_what_was_meant_and_what_there_is(words: li
     assert code == 2
     assert err.startswith("error: unknown ")
     assert f"Did you mean '{meant}'?" in err
-    assert listed in err.partition("There are: ")[2]
+    assert listed in err.partition("Available: ")[2]
     assert "Traceback" not in out + err
 
 
@@ -265,7 +265,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, said: Said) -> None:
 def test_an_environment_that_does_not_fit_the_data_is_refused_before_training(tmp_path: Path, said: Said) -> None:
     code, out, err = said(["train", str(HOPPER), *SMALL, "--run", str(tmp_path / "run")])
     assert code == 2
-    assert "the data calls for an environment of 11 observation and 3 action dimensions" in err
+    assert "the dataset needs an environment of 11 observation and 3 action dimensions" in err
     assert "Traceback" not in out + err
     assert not (tmp_path / "run").exists()
 

@@ -88,7 +88,7 @@ def test_dimensions_are_read_from_the_environment() -> None:
     assert dimensions("ant-medium-v2") == ((111,), 8)
     assert dimensions(CORRIDOR) == ((2,), 1)
     validate_dimensions("walker2d-medium-v2", 17, 6)
-    with pytest.raises(ValueError, match=r"calls for an environment of 17 observation and 3 .* of 11 observation and 3 action"):
+    with pytest.raises(ValueError, match=r"needs an environment of 17 observation and 3 .* of 11 observation and 3 action"):
         validate_dimensions("hopper-medium-v2", 17, 3)
 
 
@@ -102,7 +102,7 @@ def test_dimensions_are_read_from_the_environment() -> None:
         ("corridor:known/Nothing-v0", "every id registered with Gymnasium"),
         ("CartPole-v1", "its actions are Discrete"),
         ("Blackjack-v1", "its observations are Tuple"),
-        ("Hopper-v2", "Hopper-v2: the environment cannot be made"),
+        ("Hopper-v2", "Hopper-v2: the environment cannot be created"),
     ],
 )
 def test_what_cannot_be_rolled_out_is_refused_with_the_reason(name: str, reason: str) -> None:
@@ -137,7 +137,7 @@ def test_a_finished_episode_stays_finished_and_adds_no_reward() -> None:
 
 
 def test_a_reward_that_is_not_a_number_is_refused_with_its_environment() -> None:
-    with pytest.raises(ValueError, match="corridor:known/Broken-v0: the environment gave a reward of nan in step 2 of an episode"):
+    with pytest.raises(ValueError, match="corridor:known/Broken-v0: the environment returned a reward of nan in step 2 of an episode"):
         evaluate(setting(7.0), "corridor:known/Broken-v0", episodes=3, seed=1)
 
 

@@ -130,7 +130,7 @@ def test_seeds_that_are_missing_in_one_cell_are_told_and_its_dataset_weighs_no_l
     average = next(line for line in tables["scores"].rows if line[0].text == "average")[tables["scores"].columns.index("cql")]
     mean = next(line for line in tables["aggregates"].rows if line[0].text == "cql")[tables["aggregates"].columns.index("mean")]
     assert mean.text == average.text
-    assert any("weighs as much as another" in note for note in tables["aggregates"].notes)
+    assert any("have the same weight" in note for note in tables["aggregates"].notes)
 
 
 def test_a_run_that_has_not_come_to_its_end_says_so() -> None:

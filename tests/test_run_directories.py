@@ -257,7 +257,7 @@ def test_a_run_trained_from_a_file_is_evaluated_from_any_folder(
     capsys.readouterr()
     assert main(["evaluate", str(tmp_path / "run")]) == 2
     message = capsys.readouterr().err
-    assert f"{tmp_path / 'run'}: the run needs the data it was trained on, and looked for it at {here / 'log.hdf5'}" in message
+    assert f"{tmp_path / 'run'}: the run needs the data it was trained on, which could not be loaded from {here / 'log.hdf5'}" in message
     assert main(["train", "log.hdf5", "--env", UMAZE, *TINY, "--run", str(tmp_path / "run"), "--resume"]) == 0  # the same rows, moved
     assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0
 
@@ -285,7 +285,7 @@ def test_a_cache_that_cannot_be_written_is_noticed_before_a_million_rows_are_mad
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(maze2d, "generate", lambda *_: pytest.fail("rows were made for nothing"))
-    with pytest.raises(OSError, match="name another folder in the variable GRIDCOUNT_HOME"):
+    with pytest.raises(OSError, match="set the environment variable GRIDCOUNT_HOME to another folder"):
         maze2d.make(UMAZE)
 
 

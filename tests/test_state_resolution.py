@@ -122,7 +122,7 @@ def test_training_says_where_fewer_bins_of_states_are_used_than_were_asked_for(m
 
 
 def test_a_resolution_that_no_longer_exists_is_refused_with_those_that_do(make_log: MakeLog) -> None:
-    with pytest.raises(ValueError, match="'published'; there are: even, exact, leading, rounded"):
+    with pytest.raises(ValueError, match="'published'; available: even, exact, leading, rounded"):
         GridCounter.fit(make_log(), state_resolution="published")  # type: ignore[arg-type]
 
 

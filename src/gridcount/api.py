@@ -244,7 +244,7 @@ def evaluate(policy: Acts, env: str, *, episodes: int = 100, seed: int = 0) -> E
     if isinstance(policy, Policy):
         validate_dimensions(env, len(policy.observation_names), len(policy.action_names))
     if episodes < 1 or seed < 0:
-        raise ValueError(f"episodes is {episodes} and seed {seed}; they must be at least 1 and 0")
+        raise ValueError(f"episodes is {episodes} and seed is {seed}; episodes must be at least 1, and seed at least 0")
     return roll_out(policy, env, episodes, seed, observation_dim=dims)
 
 
@@ -283,7 +283,7 @@ def _carry_out(
         experiment.train(directory, display, callback=watching, **kept)
     except runs.Interrupted as interrupted:
         if not stopped:
-            raise KeyboardInterrupt(f"{interrupted}; go on with gridcount.Run({str(directory)!r}).resume()") from interrupted
+            raise KeyboardInterrupt(f"{interrupted}; resume with gridcount.Run({str(directory)!r}).resume()") from interrupted
     return Run(directory)
 
 

@@ -6,21 +6,21 @@ from importlib import import_module
 from gridcount.interrupts import STOPPED, handle_interrupts
 
 USAGE = """\
-gridcount: offline reinforcement learning that counts
+gridcount: offline reinforcement learning with count-based pessimism
 
-  gridcount train DATASET       train a policy from logged data, evaluate it as it learns
-  gridcount algorithms          list what can be trained, and what each costs
+  gridcount train DATASET       train a policy from logged data and evaluate it during training
+  gridcount algorithms          list the algorithms and their cost
   gridcount evaluate RUN        roll out a trained policy and print its score
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
-  gridcount benchmark SUITE     run a table's or a figure's worth of experiments
-  gridcount report RESULTS      make one page of results: tables, curves, statistics, provenance
+  gridcount benchmark SUITE     run the experiments of a table or a figure
+  gridcount report RESULTS      write one page of results: tables, curves, statistics, provenance
   gridcount data make DATASET   generate a Maze2D dataset
-  gridcount data import FILE    store a log of your own under a name
-  gridcount data check DATASET  find everything wrong with a dataset or a file
-  gridcount data info DATASET   tell what is in it and what it suggests
-  gridcount theory              check the paper's theorems on problems whose truth is known
+  gridcount data import FILE    import your own dataset under a name
+  gridcount data check DATASET  list all problems of a dataset or a file
+  gridcount data info DATASET   describe a dataset and suggest hyper-parameters
+  gridcount theory              check the paper's theorems on problems with known solutions
 
-Each command explains its flags with --help. To begin:
+Add --help to a command to see its flags. To begin:
 
   gridcount train maze2d-umaze-v1 --seeds 2
 """

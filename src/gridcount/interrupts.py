@@ -69,4 +69,4 @@ def _first(number: int, frame: FrameType | None) -> None:
 
 
 def _second(number: int, frame: FrameType | None) -> None:
-    stop_at_once("stopped at once")
+    stop_at_once("stopped immediately")

@@ -44,7 +44,7 @@ def with_bar(name: str, work: Callable[[Callable[[int, int], None]], Result]) ->
 
         def progress(done: int, total: int) -> None:
             if not task:
-                console.print(f"generating {total:,} transitions of {name} (once; kept for next time)", soft_wrap=True)
+                console.print(f"generating {total:,} transitions of {name} (only once; the file is kept)", soft_wrap=True)
                 task.append(bar.add_task("generating", total=total))
             bar.update(task[0], completed=done)
 

@@ -42,7 +42,7 @@ class BC:
     def prepare(self, data: Transitions) -> Prepared:
         """Keep the rows of the best episodes."""
         if not 0 < self.best_share <= 1:
-            raise ValueError(f"best_share is {self.best_share}; it is a share of the episodes, above 0 and at most 1")
+            raise ValueError(f"best_share is {self.best_share}; it must be above 0 and at most 1")
         if self.best_share == 1:
             return Prepared(self, data.rows(), {})
         kept, least = best_rows(data, self.best_share)

@@ -31,17 +31,17 @@ class CountFields:
     bins: int | Literal["auto"] = "auto"  # partitions per dimension (alpha in Eq. 2; column m of the paper's table)
     pessimism: float | Literal["auto"] = "auto"  # scale of the uncertainty (alpha of u)
     q_floor: float | Literal["auto"] = "auto"  # penalised values stay above this; 0 in the paper
-    beta: float = 1.0  # how much of u is taken from Q(s, a~pi)
-    beta_next: float = 0.1  # how much of u is taken from Q(s', a'~pi), where ood_next_weight is above 0
+    beta: float = 1.0  # share of u that is subtracted from Q(s, a~pi)
+    beta_next: float = 0.1  # share of u that is subtracted from Q(s', a'~pi), where ood_next_weight is above 0
     in_weight: float = 1.0  # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
     ood_weight: float = 0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
     ood_next_weight: float = 0.0  # weight of the (s', a'~pi) term; the text says 1, the published results let no gradient through it: 0
-    prior: Literal["none", "dataset", "dataset-only"] = "none"  # start the table empty, or with the log's own actions, or only them
-    relative: bool = False  # take from Q(s, a~pi) only what u is above u of the log's own action at s; not in the paper
-    margin: float = 3.0  # cells keep their identity this many times the data's width (m in Eq. 2)
+    prior: Literal["none", "dataset", "dataset-only"] = "none"  # initial counts: none, the log's actions, or only ever these
+    relative: bool = False  # subtract only the part of u above u of the log's own action at s; not in the paper
+    margin: float = 3.0  # width of the grid relative to the data's range (m in Eq. 2)
     state_bins: int | None = None  # partitions per state dimension; None: as bins
-    state_resolution: StateResolution = renamed(DEFAULT_RESOLUTION, published="leading")  # which columns tell states apart, and how finely
-    most_visits: int = added_later(0)  # larger counts are read as this, so that u stops fading; 0: no limit, as in the paper
+    state_resolution: StateResolution = renamed(DEFAULT_RESOLUTION, published="leading")  # which columns distinguish states, and how finely
+    most_visits: int = added_later(0)  # counts are capped at this, so that u stops decreasing; 0: no cap, as in the paper
     normalise: bool = added_later(False)  # networks see observations normalised by the log's mean and standard deviation; not in the paper
     table_megabytes: int = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
 

@@ -55,7 +55,9 @@ class GPCAnchor(TD3Fields):
     layer_norm: bool = True  # LayerNorm in the critics
     target_step: float = 0.01  # how far the target networks move per update (tau)
     policy_every: int = 1  # critic updates per update of the policy and the targets
-    anchor: float = 0.2  # weight of the squared distance to the log's action in deviations (lambda), beside values in units of their gain
+    anchor: float = (
+        0.2  # weight of the squared distance to the log's action in deviations (lambda), relative to values divided by their gain
+    )
     pessimism: float = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
     ood_weight: float = 0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
     ood_noise: float = 1.0  # noise on the policy's actions whose values are held down, in the log's deviations
@@ -63,7 +65,7 @@ class GPCAnchor(TD3Fields):
     smoothing_limit: float = 2.5  # both noises are clipped to plus or minus this, in the log's deviations
     q_floor: float | Literal["auto"] = "auto"  # targets stay above this; auto: the worst discounted return of the log
     reward_level: float | Literal["auto"] = "auto"  # taken from every reward; auto: their mean where only differences can matter, else 0
-    value_level: float | Literal["auto"] = "auto"  # what reward_level adds to a return of the log, to tell values in its units
+    value_level: float | Literal["auto"] = "auto"  # what reward_level adds to a return of the log, to report values in its units
     reward_unit: float | Literal["auto"] = "auto"  # what rewards are divided by; auto: so that the log's returns spread by value_spread
     value_spread: float = 10.0  # standard deviation of the log's discounted returns, as networks see them
     rows_per_cell: int = 128  # rows of the log in a state cell, at least
@@ -80,7 +82,7 @@ class GPCAnchor(TD3Fields):
         settled = self
         if self.reward_level == "auto":
             settled = replace(settled, reward_level=units.level)
-            notes["reward_level"] = f"{units.level:.4g}: " + ("the mean reward" if units.level else "episodes can end sooner or later")
+            notes["reward_level"] = f"{units.level:.4g}: " + ("the mean reward" if units.level else "episode lengths can vary")
         if self.value_level == "auto":
             settled = replace(settled, value_level=number(settled.reward_level) * units.steps)
         if self.reward_unit == "auto":

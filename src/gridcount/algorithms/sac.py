@@ -55,7 +55,7 @@ class SoftFields:
     policy_rate: float = 3e-4  # Adam step of the policy and the temperature
     critic_rate: float = 3e-4  # Adam step of the critics
     target_step: float = 0.005  # how far the target critics move per update (tau)
-    average_step: float = 1.0  # how far the acting policy moves towards the learning one per update; 1: they are one, as in the paper
+    average_step: float = 1.0  # how far the acting policy moves towards the learning one per update; 1: no average, as in the paper
     initialisation: Literal["fan-in", "published"] = added_later("fan-in")  # "published": as GPC-SAC's code: docs/gpc-sac.md
     log_std_low: float = added_later(LOG_STD_LOW)  # the policy's log-deviation stays above this; -5 in GPC-SAC's code
 

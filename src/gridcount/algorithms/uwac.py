@@ -50,7 +50,7 @@ class UWAC:
     hidden: tuple[int, ...] = (256, 256)  # hidden layers of policy and critics
     behaviour_hidden: tuple[int, ...] = (750, 750)  # hidden layers of the VAE's encoder and decoder
     layer_norm: bool = False  # LayerNorm in the critics; not in the paper
-    spectral_norm: bool = True  # divide each layer of the critics by how much it stretches at most, as the authors' code does
+    spectral_norm: bool = True  # divide each critic layer by its largest singular value, as the authors' code does
     batch_size: int = 256  # rows per update
     discount: float = 0.99  # gamma
     policy_rate: float = 1e-4  # Adam step of the policy
@@ -59,9 +59,9 @@ class UWAC:
     multiplier_rate: float = 1e-3  # Adam step of the Lagrange multiplier
     target_step: float = 0.005  # how far the target critics move per update (tau)
     dropout: float = 0.1  # share of the critics' hidden units left out of each pass
-    passes: int = 100  # passes that a variance, and the mean beside it, are taken over; a CPU's time is almost all here
+    passes: int = 100  # forward passes for each mean and variance; most of the CPU time is spent here
     weighting: Literal["inverse", "exponential"] = "inverse"  # beta/Var as the paper has it, or exp(-beta*Var), the authors' code's default
-    weight_scale: float = 0.5  # how soon uncertain values count less (beta)
+    weight_scale: float = 0.5  # how strongly uncertain values are down-weighted (beta)
     weight_limit: float = 1.5  # no row weighs more than this; the authors' code's default, for the exponential, is 1
     weight_errors: bool = added_later(False)  # weigh critics' errors before they are squared, as the authors' code; else the squares
     next_actions: int = 10  # actions of the policy at s' of which the best is bootstrapped from

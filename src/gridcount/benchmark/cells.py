@@ -94,7 +94,7 @@ class Cell:
     @classmethod
     def from_json(cls, text: str) -> "Cell":
         """As it was."""
-        cell = decode_record(text.encode(), cls, "a cell", "give the suite's command again, which writes it anew", closed=True)
+        cell = decode_record(text.encode(), cls, "a cell", "run the suite's command again, which writes it again", closed=True)
         changes = {name: tuple(value) if isinstance(value, list) else value for name, value in cell.changes.items()}
         return replace(cell, changes=changes)
 
@@ -199,7 +199,7 @@ class Progress:
     def read(cls, directory: Path) -> "Progress":
         """What the cell last wrote; a fresh one where it has written nothing."""
         try:
-            return read_record(directory / STATUS, cls, "it is written anew")
+            return read_record(directory / STATUS, cls, "it is written again")
         except (OSError, ValueError):  # it is for people to watch, and nothing depends on it
             return cls()
 
@@ -289,7 +289,7 @@ def _content(name: str, dataset: str) -> str:
     try:
         return runs.fingerprint(load(name))
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{dataset} is to be read from {name}: {error}") from error
+        raise FileNotFoundError(f"{dataset} cannot be read from {name}: {error}") from error
 
 
 @cache

@@ -23,8 +23,8 @@ from gridcount.training.logs import Row
 from gridcount.training.loop import available_cores
 
 POLL = 0.5  # seconds between looks at the workers
-SAVING = "stopping: each cell saves where it is; press Ctrl-C again not to wait for them"
-AT_ONCE = "stopped at once; cells save by themselves: give the same command again to go on"
+SAVING = "stopping: each cell writes a checkpoint; press Ctrl-C again to stop without waiting"
+AT_ONCE = "stopped immediately; cells still write their checkpoints: run the same command again to resume"
 
 
 @dataclass
@@ -144,8 +144,10 @@ def default_workers() -> int:
 
 def _failure_message(directory: Path, code: int) -> str:
     if code < 0:
-        return f"killed by {signal.Signals(-code).name}" + (", as a machine out of memory does" if code == -signal.SIGKILL else "")
+        return f"killed by {signal.Signals(-code).name}" + (
+            ", probably because the machine ran out of memory" if code == -signal.SIGKILL else ""
+        )
     if code == STOPPED:
-        return "stopped from outside; the same command goes on where it stopped"
+        return "stopped by a signal; run the same command again to resume"
     lines = (directory / "log.txt").read_text(errors="replace").strip().splitlines()
-    return Progress.read(directory).note or (lines[-1] if lines else "it ended without a word")
+    return Progress.read(directory).note or (lines[-1] if lines else "it exited with no output")

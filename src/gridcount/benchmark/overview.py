@@ -13,7 +13,7 @@ from gridcount.benchmark.cells import Cell, Progress
 from gridcount.training.progress import duration
 
 EVERY = 60.0  # seconds between lines where there is no terminal
-ENDS = {0: "done", 130: "stopped, and can go on"}
+ENDS = {0: "done", 130: "stopped, can be resumed"}
 
 
 class Overview:

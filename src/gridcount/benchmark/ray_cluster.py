@@ -101,8 +101,9 @@ def _connect(address: str | None) -> None:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, ray.exceptions.AuthenticationError) as error:
         raise ConnectionError(
-            f"--ray {address}: no cluster to join ({str(error).splitlines()[0]}). `ray status` tells if it is up. If it asks for a token, "
-            "as Ray's newer versions do, set RAY_AUTH_MODE=token and have its token in ~/.ray/auth_token, here and on every node"
+            f"--ray {address}: no cluster to join ({str(error).splitlines()[0]}). `ray status` shows whether it is running. "
+            "If it needs a token, as newer versions of Ray do, set RAY_AUTH_MODE=token and put the token into "
+            "~/.ray/auth_token, here and on every node"
         ) from error
 
 
@@ -113,8 +114,8 @@ def _report_missing_resources(wanted: Resources, console: Console) -> None:
         most = {kind: max(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU")}
         asked = f"{wanted.cores} cores and {wanted.accelerators:g} accelerators"
         console.print(
-            f"waiting: a cell asks for {asked}, and no node of the cluster has them (at most {most['CPU']:g} and {most['GPU']:g}). "
-            "Add such a node, or stop with Ctrl-C and ask for less (--cell-cores, --cell-accelerators)",
+            f"waiting: a cell needs {asked}, but no node of the cluster has them (at most {most['CPU']:g} and {most['GPU']:g}). "
+            "Add such a node, or stop with Ctrl-C and request less (--cell-cores, --cell-accelerators)",
             soft_wrap=True,
         )
 
@@ -162,7 +163,10 @@ def _run(
             Path(cell.data).write_bytes(file)
         if cell.name != expected_name:
             kind = cell.origin().split()[0]
-            return [], f"for {cell.dataset} this node would take other data ({kind}) than the driver: put the same on every node, or none"
+            return (
+                [],
+                f"for {cell.dataset} this node would use other data ({kind}) than the driver: put the same file on every node, or on none",
+            )
         (folder / "cell.json").write_text(cell.to_json())
         files = (folder / "cell.json", folder / "run", folder / "results.parquet")
         words = [*map(str, files), f"any {cores}", str(os.getpid())]
@@ -178,5 +182,5 @@ def _run(
         board.write.remote(expected_name, asdict(Progress.read(folder / "run")))
         if process.returncode:
             words = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
-            return [], Progress.read(folder / "run").note or (words[-1] if words else f"ended with {process.returncode}")
+            return [], Progress.read(folder / "run").note or (words[-1] if words else f"exited with code {process.returncode}")
         return read_results(folder / "results.parquet"), ""

@@ -109,8 +109,10 @@ def _validate_consistent(known: list[Row], where: Path, rows: list[Row], path: P
         if row["updates"] in before and before[row["updates"]] != _figures(row):
             what = f"{row['algorithm']} on {row['dataset']}, seed {row['seed']}, update {row['updates']:,}"
             if where == path:
-                raise ValueError(f"{path} says two things about {what}; give the files it was made from instead")
-            raise ValueError(f"{path} and {where} disagree about {what}: they come from different code or machines. Leave one of them out")
+                raise ValueError(f"{path} has two different results for {what}; use the files it was made from instead")
+            raise ValueError(
+                f"{path} and {where} have different results for {what}: they come from different code or machines. Leave one of them out"
+            )
 
 
 def _validate_same_data(found: dict[tuple[Any, ...], tuple[list[Row], Path]]) -> None:
@@ -146,7 +148,7 @@ def _read(path: Path) -> list[Row]:
         size = file.rows * len(file.names) * VALUE_BYTES
         if size > (limit := memory_limit()):
             needed = f"its {file.rows:,} rows of {len(file.names):,} columns take about {size / 2**30:.1f} GiB of memory"
-            raise ValueError(f"{path}: {needed}, and there are {limit / 2**30:.1f} GiB; leave it out")
+            raise ValueError(f"{path}: {needed}, but only {limit / 2**30:.1f} GiB are available; leave it out")
         rows: list[Row] = [row for table in file.batches(BATCH) for row in table.to_pylist()]
     if not rows:
         raise ValueError(f"{path}: no rows in it; delete it, or leave it out")

@@ -103,12 +103,12 @@ def read_suite(name: str) -> Suite:
         title = path.stem
         if own := [name for name in suite_names() if title in (name, name.replace("/", "-"))]:  # the latter is what files are named after
             raise ValueError(
-                f"{path}: gridcount has a suite '{own[0]}' of its own; give yours another name, so that results are not mixed up"
+                f"{path}: gridcount already includes a suite '{own[0]}'; give yours another name, so that results are not mixed up"
             )
     elif name in suite_names():
         path, title = FOLDER / f"{name}.toml", name
     elif path.suffix in (".yaml", ".yml"):
-        raise ValueError(f"{path}: a suite is a TOML file, which Python itself can read; docs/benchmark.md has one to begin with")
+        raise ValueError(f"{path}: a suite must be a TOML file; docs/benchmark.md has an example")
     else:
         raise unknown("suite", name, (*suite_names(), "FILE.toml"))
     try:
@@ -132,7 +132,7 @@ def narrow(suite: Suite, only: tuple[str, ...] = (), scale: float = 1.0) -> list
         if patterns:
             cells = [cell for cell in cells if any(_matches(getattr(cell, kind), pattern) for pattern in patterns)]
     if not 0 < scale <= 1:
-        raise ValueError(f"scale is {scale}; it is a share of the updates, above 0 and at most 1")
+        raise ValueError(f"scale is {scale}; it must be above 0 and at most 1")
     return [_scaled(cell, scale) for cell in cells]
 
 
@@ -162,7 +162,7 @@ def _validate_distinct_cells(cells: list[Cell]) -> None:
         first = found.setdefault(f"{cell.dataset} {algorithm}", cell)
         if first is not cell:
             what = f"{cell.algorithm} on {cell.dataset}, preset {cell.preset}"
-            raise ValueError(f"the variants '{first.variant}' and '{cell.variant}' are the same {what}")
+            raise ValueError(f"the variants '{first.variant}' and '{cell.variant}' are the same experiment: {what}")
 
 
 def _resolve_file(suite: Path, file: str) -> str:

@@ -18,7 +18,7 @@ from gridcount.terminal import make_console, validate_flags
 class Algorithms:
     """List the algorithms: family, paper, cost of an update relative to SAC's as measured, and what counting adds."""
 
-    json: bool = False  # for machines
+    json: bool = False  # print JSON
 
 
 def algorithms(words: list[str]) -> int:

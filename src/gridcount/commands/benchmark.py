@@ -28,24 +28,24 @@ UNLIMITED = 10_000  # columns of a terminal that anything fits
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Run a suite of experiments: the cells of a table or a figure, resumable, none twice."""
+    """Run the experiments (cells) of a table or a figure. Finished cells are skipped and stopped cells are resumed."""
 
-    suite: tyro.conf.Positional[str] = ""  # a suite's name or a TOML file; left out: the suites there are
+    suite: tyro.conf.Positional[str] = ""  # a suite's name or a TOML file; leave it out to list the suites
     out: Path | None = None  # where runs and results go; by default runs/SUITE
-    only: tuple[str, ...] = ()  # narrow to these algorithms, datasets or variants; patterns such as 'maze2d-*' too
+    only: tuple[str, ...] = ()  # run only these algorithms, datasets or variants; patterns such as 'maze2d-*' are allowed
     seeds: int | None = None  # seeds per cell; by default the suite's
     updates: int | None = None  # updates per run; by default the suite's
-    scale: float = 1.0  # share of the updates, for a quicker look
+    scale: float = 1.0  # share of the updates, for a quick test
     preset: str | None = None  # "fast" or "paper"; by default the suite's
     evaluate_every: int | None = None  # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
     episodes: int | None = None  # episodes per evaluation and seed; by default the suite's
     data: tuple[str, ...] = ()  # files to read datasets from, as in hopper-medium-v2=FILE, or a folder of files called NAME.hdf5
     env: tuple[str, ...] = ()  # environments of your own modules that the suite may use, as in my_module:MyTask-v0
     workers: int | None = None  # cells at once; by default one per core
-    ray: str | None = None  # run on a Ray cluster: its address (HOST:PORT); without one, or "auto", the one this machine is part of
-    cell_cores: int = 1  # cores each cell asks of the cluster
-    cell_accelerators: float = 0.0  # accelerators each cell asks of the cluster
-    dry_run: bool = False  # only say what would run and how long it should take on this machine
+    ray: str | None = None  # run on a Ray cluster: its address (HOST:PORT), or "auto" or nothing for the cluster of this machine
+    cell_cores: int = 1  # cores per cell on the cluster
+    cell_accelerators: float = 0.0  # accelerators per cell on the cluster
+    dry_run: bool = False  # only print what would run and the expected time on this machine
 
 
 def benchmark(words: list[str]) -> int:
@@ -71,13 +71,13 @@ def benchmark(words: list[str]) -> int:
     console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; everything goes to {out}", soft_wrap=True)
     if options.dry_run:
         return _dry_run(left, options.workers, console)
-    full = "Cells that ended are kept, and the others keep their checkpoints: make room and give the same command again"
+    full = "Finished cells and all checkpoints are kept: free disk space and run the same command again"
     try:
         with on_full_disk(out, full):
             problems = _run(left, out, options, console) if left else {}
     except KeyboardInterrupt:
-        kept = "cells that ended are kept, the others begin again" if options.ray else "it goes on where each cell stopped"
-        console.print(f"stopped; give the same command again: {kept}", soft_wrap=True)
+        kept = "finished cells are kept, the others start again" if options.ray else "each cell resumes where it stopped"
+        console.print(f"stopped; run the same command again: {kept}", soft_wrap=True)
         return STOPPED
     for label, problem in problems.items():
         console.print(f"failed: {label}: {problem}", soft_wrap=True)
@@ -110,9 +110,11 @@ def _validate_flags_apply(options: Benchmark) -> None:
         if ":" not in name:
             raise ValueError(f"--env {name}: it names no module; write MODULE:ID, as in my_module:MyTask-v0")
     if options.ray and options.workers is not None:
-        raise ValueError("--workers is for this machine; on a cluster --cell-cores says what a cell asks for")
+        raise ValueError("--workers applies to this machine only; on a cluster, --cell-cores sets the cores per cell")
     if not options.ray and (options.cell_cores, options.cell_accelerators) != (1, 0):
-        raise ValueError("--cell-cores and --cell-accelerators are for a cluster (--ray); here --workers says how many cells run at once")
+        raise ValueError(
+            "--cell-cores and --cell-accelerators apply to a cluster only (--ray); here --workers sets how many cells run at once"
+        )
 
 
 def _validate_environments(suite: str, cells: list[Cell], make: bool) -> None:
@@ -174,7 +176,7 @@ def _in_folder(folder: Path, suite: Suite) -> dict[str, str]:
 
 def _list_suites(console: Console) -> int:
     table = Table(title="suites")
-    for heading in ("name", "what it makes", "cells"):
+    for heading in ("name", "content", "cells"):
         table.add_column(heading, justify="right" if heading == "cells" else "left")
     for name in suite_names():
         suite = read_suite(name)

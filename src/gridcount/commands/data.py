@@ -31,9 +31,9 @@ Mapping = Annotated[Columns, tyro.conf.arg(name="")]  # its fields become flags 
 
 USAGE = """\
   gridcount data make DATASET              generate a Maze2D dataset
-  gridcount data import FILE --name NAME   store a log of your own once; NAME then works as a dataset
-  gridcount data check DATASET|FILE        find everything wrong with it
-  gridcount data info DATASET|FILE         tell what is in it, and what hyper-parameters it suggests
+  gridcount data import FILE --name NAME   import your own dataset; NAME can then be used like a dataset name
+  gridcount data check DATASET|FILE        list all problems
+  gridcount data info DATASET|FILE         describe it and suggest hyper-parameters
 """
 
 
@@ -49,23 +49,23 @@ class Make:
 
 @dataclass(frozen=True)
 class Import:
-    """Store a log once in the fast local layout; its name then works wherever a dataset's does."""
+    """Import a dataset into the fast local format; its name can then be used like any dataset name."""
 
     file: tyro.conf.Positional[str]  # .csv, .parquet, .npz, .hdf5 or a Minari folder
     name: str  # what to call it: letters, digits, '-' and '_'
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
-    actions: Actions = field(default_factory=ActionUnits)  # how actions come to lie in [-1, 1]
+    actions: Actions = field(default_factory=ActionUnits)  # how actions are scaled to [-1, 1]
     replace: bool = False  # overwrite an imported dataset of this name
 
 
 @dataclass(frozen=True)
 class Check:
-    """Look for everything wrong with a dataset. Exits with 0 if there are at most notes, 1 with warnings, 2 with errors."""
+    """List all problems of a dataset. The exit code is 0 if there are only notes or nothing, 1 with warnings, 2 with errors."""
 
     data: tyro.conf.Positional[str]  # a dataset's name, a file or a folder
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
-    actions: Actions = field(default_factory=ActionUnits)  # how actions will come to lie in [-1, 1]
-    json: bool = False  # print the findings for a machine
+    actions: Actions = field(default_factory=ActionUnits)  # how actions are scaled to [-1, 1]
+    json: bool = False  # print the findings as JSON
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ class Info:
 
     data: tyro.conf.Positional[str]  # a dataset's name, a file or a folder
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
-    actions: Actions = field(default_factory=ActionUnits)  # how actions come to lie in [-1, 1]
+    actions: Actions = field(default_factory=ActionUnits)  # how actions are scaled to [-1, 1]
     source: Source = "auto"  # for Maze2D names: D4RL's file or one generated here
     bins: int | None = None  # partitions per dimension of the coverage's grid; default: those of GPC-SAC's fast preset, which `train` uses
     plot: bool = False  # write pictures
     out: Path | None = None  # folder for the pictures; by default one named after the dataset
-    json: bool = False  # print the description for a machine
+    json: bool = False  # print the description as JSON
 
 
 def data(words: list[str]) -> int:
@@ -115,10 +115,10 @@ def import_command(options: Import, console: Console | None = None) -> int:
     console = console or make_console()
     target = free_name(options.name, options.replace)
     for leftover in remove_leftovers(imported_directory()):
-        console.print(f"removed {leftover}, which an import that was killed had left", highlight=False, markup=False, soft_wrap=True)
-    kept = "Nothing was imported and datasets imported before are kept: make room, or name another folder in the variable"
+        console.print(f"removed {leftover}, left by an import that was killed", highlight=False, markup=False, soft_wrap=True)
+    kept = "Nothing was imported, and existing datasets are kept: free disk space, or set the environment variable"
     with (
-        on_full_disk(target, f"{kept} GRIDCOUNT_HOME, and give the same command again"),
+        on_full_disk(target, f"{kept} GRIDCOUNT_HOME to another folder, and run the same command again"),
         open_log(options.file, options.columns, on_disk=True) as log,
     ):
         findings = check(log, None, options.actions.scale_actions, options.actions.bounds)

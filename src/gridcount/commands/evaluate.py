@@ -21,7 +21,7 @@ class Evaluate:
     episodes: int = 100  # episodes per seed
     seed: int | None = None  # only the policy of this seed; by default each seed's
     at: str = "last"  # "last", a number of updates whose policy was kept, or "oracle": the kept one with the best score in training
-    starts: int = 0  # draws the start states
+    starts: int = 0  # seed of the start states
     env: str | None = None  # a dataset's name or a Gymnasium id; by default the run's own
 
 

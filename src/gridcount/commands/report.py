@@ -18,7 +18,7 @@ from gridcount.training.run import read_plan
 
 @dataclass(frozen=True)
 class Report:
-    """Make a page of results: tables beside the paper's, curves, statistics, costs, and where every number comes from."""
+    """Write a page of results: tables with the paper's numbers, curves, statistics, costs, and the source of every number."""
 
     results: tyro.conf.Positional[tuple[Path, ...]]  # results of `gridcount benchmark` (folders or Parquet files), or run directories
     out: Path | None = None  # where the page, tables and figures go; by default the folder `report` beside the first results
@@ -42,7 +42,7 @@ def report(words: list[str]) -> int:
     for folder in ("tables", "figures"):
         validate_no_link(out / folder)
     with on_full_disk(
-        out, "Each file there is whole, old or new: make room, or name another folder with --out, and give the same command again"
+        out, "Each file there is complete, old or new: free disk space, or choose another folder with --out, and run the command again"
     ):
         _write(found, out, options.figures, console)
     return 0
@@ -89,7 +89,7 @@ def _read(places: tuple[Path, ...], console: Console) -> list[Row]:
     evaluated = [run for run in dict.fromkeys(runs) if evaluations_of(run, read_plan(run))]
     young = [run for run in dict.fromkeys(runs) if run not in evaluated]
     if young and not (rows or evaluated):
-        raise ValueError(f"{young[0]}: the run has not written an evaluation yet; let it train a little longer")
+        raise ValueError(f"{young[0]}: the run has not written an evaluation yet; wait until it has")
     for run in young:
         console.print(f"left out: {run}, which has not written an evaluation yet", soft_wrap=True)
     return rows + rows_of_runs(evaluated)

@@ -17,7 +17,7 @@ from gridcount.theory.checks import run_checks
 
 @dataclass(frozen=True)
 class Theory:
-    """Check what the paper proves, and where it does not hold as written (docs/theory.md)."""
+    """Check the paper's proofs, and show where they do not hold as written (docs/theory.md)."""
 
     out: Path = Path("theory")  # folder for theory.json and the pictures
     seed: int = 0  # the same seed gives the same figures

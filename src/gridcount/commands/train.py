@@ -36,11 +36,11 @@ SOURCES = {"d4rl": " (D4RL's file)", "generated": " (generated here)", "": ""}
 
 @dataclass(frozen=True)
 class Train:
-    """Train a policy from logged data, evaluating it as it learns."""
+    """Train a policy from logged data and evaluate it during training."""
 
     dataset: tyro.conf.Positional[str]  # a dataset name such as maze2d-umaze-v1, an imported name, or a file (.hdf5, .npz, .parquet, .csv)
     columns: Annotated[Columns, tyro.conf.arg(name="")] = field(default_factory=Columns)  # of a table: which columns are what
-    algo: str = ""  # the algorithm; by default gpc-anchor for a log of your own, and gpc-sac for a published dataset
+    algo: str = ""  # the algorithm; by default gpc-anchor for your own dataset, and gpc-sac for a published dataset
     env: str | None = None  # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
     preset: Preset = "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
     seeds: int = 1  # how many seeds to train together
@@ -50,15 +50,15 @@ class Train:
     evaluate_every: int | None = None  # updates between evaluations, and there is one at the end; by default 5000, or the run's own
     episodes: int = 20  # episodes per evaluation and seed
     run: Path | None = None  # run directory; by default a new one under runs/
-    resume: bool = False  # go on with the run in --run, or the newest unfinished one of this dataset and algorithm
+    resume: bool = False  # resume the run in --run, or the newest unfinished run of this dataset and algorithm
     keep: int = 2  # checkpoints kept
     keep_policies: int | None = None  # policies kept, one per checkpoint; by default as many as checkpoints
     checkpoint_seconds: float = 60.0  # least time between checkpoints; the last update always makes one
     plot: bool = True  # draw the pictures at the end
     actions: Annotated[ActionUnits, tyro.conf.arg(name="")] = field(
         default_factory=ActionUnits
-    )  # of a file: how they come to lie in [-1, 1]
-    memory_map: bool = False  # leave an imported or named dataset on disk and read batches ahead; done by itself where memory is short
+    )  # of a file: how actions are scaled to [-1, 1]
+    memory_map: bool = False  # keep an imported or named dataset on disk and read batches from there; automatic if memory is short
 
 
 def train(words: list[str]) -> int:
@@ -82,7 +82,7 @@ def train(words: list[str]) -> int:
         console.print(line, soft_wrap=True)
     again = "gridcount train " + shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
     try:
-        with on_full_disk(directory, f"Checkpoints and metrics written before are kept: make room, then go on with: {again}"):
+        with on_full_disk(directory, f"Existing checkpoints and metrics are kept: free disk space, then resume with: {again}"):
             rows = experiment.train(
                 directory,
                 ConsoleDisplay(console),
@@ -91,7 +91,7 @@ def train(words: list[str]) -> int:
                 save_every=options.checkpoint_seconds,
             )
     except runs.Interrupted as stopped:
-        console.print(f"{stopped}\nGo on with: {again}", soft_wrap=True)
+        console.print(f"{stopped}\nResume with: {again}", soft_wrap=True)
         return STOPPED
     if experiment.plan.environment is None:
         console.print(how_to_judge(rows, experiment.judge, directory), soft_wrap=True)

@@ -29,4 +29,4 @@ def auto_pessimism(low: float, high: float, mean: float) -> tuple[float, str]:
 def auto_q_floor(low: float, discount: float) -> tuple[float, str]:
     """Below what no value can lie: 0 where no reward is negative, else the smallest reward for ever."""
     floor = 0.0 if low >= 0 else low / (1 - discount)
-    return floor, f"{floor:.4g}: " + ("no reward is negative" if low >= 0 else f"the smallest reward {low:.3g} for ever")
+    return floor, f"{floor:.4g}: " + ("no reward is negative" if low >= 0 else f"the smallest reward {low:.3g} at every step")

@@ -120,10 +120,10 @@ class StateCells(NamedTuple):
     def in_words(self, names: Sequence[str]) -> str:
         """How many bins which columns have, and which columns do not count."""
         left_out = {names[d]: "never varies" for d in range(len(names)) if not self.low[d] < self.high[d]}
-        left_out |= {name: "not told apart" for d, name in enumerate(names) if d not in self.kept and name not in left_out}
+        left_out |= {name: "not used" for d, name in enumerate(names) if d not in self.kept and name not in left_out}
         text = f"{self.bins} bin{'s' if self.bins > 1 else ''} in each of: {_listed([names[d] for d in self.kept])}"
         if self.resolution == "rounded":
-            text += " (as far as the published 32-bit code sees them: trailing columns blur)"
+            text += " (rounded as by the published 32-bit code, which merges states that differ in the last columns)"
         without = [f"{name} ({why})" for name, why in left_out.items()]
         return f"{text}; not counted: {_listed(without)}" if without else text
 
@@ -202,7 +202,7 @@ def even_bins(most: int, dimensions: int) -> int:
 def _kept_dimensions(varying: NDArray[np.int64], bins: int, resolution: StateResolution) -> tuple[NDArray[np.int64], int]:
     """Which of the dimensions that vary tell states apart, and into how many partitions each."""
     if resolution not in get_args(StateResolution):
-        raise ValueError(f"unknown state resolution '{resolution}'; there are: {', '.join(get_args(StateResolution))}")
+        raise ValueError(f"unknown state resolution '{resolution}'; available: {', '.join(get_args(StateResolution))}")
     if resolution == "even":
         return varying, even_bins(bins, len(varying))
     if resolution == "leading":

@@ -66,7 +66,7 @@ def _transitions(log: Log, ends: Ends, scale_actions: bool, name: str) -> Transi
         raise log.problems[0]
     low, high = ends
     if (low is None) != (high is None):
-        raise ValueError(f"{name}: action_low and action_high belong together; give both")
+        raise ValueError(f"{name}: give both action_low and action_high, or neither")
     bounds: Bounds | None = None if low is None else (low, high)
     return to_transitions(log, name, scale_actions, bounds)
 
@@ -140,7 +140,7 @@ def _episode(name: str, episode: Any) -> Log:
     observations, taken, earned, terminations, truncations = values
     steps = len(taken)
     if len(observations) not in (steps, steps + 1) or not steps:
-        raise ValueError(f"{name}: {len(observations)} observations for {steps} actions; there must be as many, or one more")
+        raise ValueError(f"{name}: {len(observations)} observations for {steps} actions; expected {steps} or {steps + 1}")
     problems: Problems = {}
     truncated = flags(name, "truncations", truncations, 0, problems)
     truncated[-1] |= True
@@ -161,7 +161,7 @@ def _field(name: str, episode: Any, field: str) -> NDArray[Any]:
     value = episode.get(field) if isinstance(episode, Mapping) else getattr(episode, field, None)
     if isinstance(value, Mapping):
         if field != "observations" or "observation" not in value:
-            raise ValueError(f"{name}: its {field} are a Dict of {sorted(value)}; only flat numbers can be learnt from")
+            raise ValueError(f"{name}: its {field} are a Dict of {sorted(value)}; only flat numbers are supported")
         value = value["observation"]
     if value is None:
         raise ValueError(f"{name}: has no {field}; an episode has {', '.join(FIELDS)}")

@@ -63,7 +63,7 @@ class _Reader:
         self.usable, code = False, self._process.wait()
         number = code - 128 if code > 128 else -code
         how = signal.Signals(number).name if number in set(signal.Signals) else f"exit code {code}"
-        raise ValueError(f"the Arrow library stopped on it with {how}")
+        raise ValueError(f"the Arrow library crashed on it with {how}")
 
     def stop(self) -> None:
         if hasattr(os, "killpg"):

@@ -20,5 +20,7 @@ def make_cache_folder(name: str) -> Path:
         if not os.access(folder, os.W_OK):
             raise PermissionError("it is read-only")
     except OSError as error:
-        raise OSError(f"{folder}: datasets cannot be kept there ({error}); name another folder in the variable GRIDCOUNT_HOME") from error
+        raise OSError(
+            f"{folder}: datasets cannot be stored there ({error}); set the environment variable GRIDCOUNT_HOME to another folder"
+        ) from error
     return folder

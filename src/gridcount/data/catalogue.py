@@ -73,4 +73,4 @@ def unknown(kind: str, name: str, known: tuple[str, ...] | list[str]) -> ValueEr
     """An error that lists what exists and suggests the nearest."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    return ValueError(f"unknown {kind} '{name}'.{hint}\nThere are: {', '.join(sorted(known))}")
+    return ValueError(f"unknown {kind} '{name}'.{hint}\nAvailable: {', '.join(sorted(known))}")

@@ -109,7 +109,7 @@ def as_json(source: str, findings: list[Finding]) -> dict[str, Any]:
 
 def render(source: str, findings: list[Finding]) -> RenderableType:
     """The findings as a table to read."""
-    fine = Text(f"{source}: nothing wrong found, ready to learn from", style="green")
+    fine = Text(f"{source}: no problems found; ready for training", style="green")
     if not findings:
         return fine
     table = Table("", "column", "row", "problem", "what to do", title=Text(source), title_justify="left", show_lines=True)
@@ -158,15 +158,15 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
                 log.action_names[d],
                 first,
                 f"{count:,} rows have actions outside [-1, 1]; here {span.low[d]:.4g} to {span.high[d]:.4g}",
-                "import with --scale-actions, or with --action-low and --action-high: actions are mapped to [-1, 1], the policy's back",
+                "import with --scale-actions, or with --action-low and --action-high: actions are mapped to [-1, 1] and back",
             )
     elif largest.max() < TINY_ACTIONS and not span.constant.all():
         yield (
             "warning",
             log.action_names[int(np.argmax(largest))],
             None,
-            f"no action leaves [-{largest.max():.2g}, {largest.max():.2g}], a sliver of [-1, 1]",
-            "if these are not yet scaled, import with --scale-actions; the policy would try actions far beyond the data",
+            f"all actions lie in [-{largest.max():.2g}, {largest.max():.2g}], a small part of [-1, 1]",
+            "if these are not scaled yet, import with --scale-actions; otherwise the policy tries actions far outside the data",
         )
 
 
@@ -178,8 +178,8 @@ def _few_actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "warning",
             log.action_names[0],
             None,
-            "every action is a whole number from 0 up, as category codes are",
-            "only continuous actions can be learnt; a code's order and distance would be taken at face value",
+            "every action is a non-negative integer, like a category code",
+            "only continuous actions are supported; the order and distance of category codes have no meaning",
         )
     moving = [int(d) for d in np.flatnonzero(~span.constant)]
     few = {d: values for d in moving if (values := facts.action_values[d]) and _are_few(values, bins, len(log))}
@@ -188,7 +188,7 @@ def _few_actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
         name, share = log.action_names[d], facts.usual_rows[d] / len(log)
         if share >= USUAL_WARNING:
             problem = f"is {facts.usual_action[d]:.6g} in {share:.1%} of the rows"
-            advice = "the log tries little else, so values of other actions rest on few rows; add rows that vary it, or leave it out"
+            advice = "few rows have other values, so estimates for other actions are unreliable; add rows that vary it, or leave it out"
             yield "warning", name, None, problem, advice
         if d in few:
             problem = f"takes only {len(few[d])} different values, {span.low[d]:.6g} to {span.high[d]:.6g}"
@@ -202,7 +202,7 @@ def _are_few(values: set[float], bins: int, rows: int) -> bool:
 
 def _few_values_advice(columns: list[set[float]], bins: int) -> str:
     """What to do about actions with few values: one number of bins, where it gives every value of every such column its own."""
-    problem = f"a policy chooses from a whole range: with the default {bins} bins, actions between these values count as never seen"
+    problem = f"a policy chooses from a continuous range: with the default {bins} bins, actions between these values count as never seen"
     counts = {len(values) for values in columns}
     if len(counts) == 1 and all(map(_equally_spaced, columns)):
         return f"{problem}. Train with --bins {counts.pop() - 1}, and round the policy's actions to the nearest logged value"
@@ -244,11 +244,13 @@ def _constant(log: Log, facts: Facts) -> Iterator[_Judgement]:
     for span, names, role in ((facts.observation, log.observation_names, "observation"), (facts.action, log.action_names, "action")):
         for d in np.flatnonzero(span.constant & (span.non_finite < span.rows)):
             advice = (
-                "leave it out, or find out why it never moves" if role == "observation" else "leave it out: nothing can be learnt of it"
+                "leave it out, or find out why it is constant"
+                if role == "observation"
+                else "leave it out: a constant action cannot be learnt"
             )
             yield "warning", names[d], None, f"is always {span.low[d]:.6g}", advice
     if facts.reward.constant[0] and facts.reward.non_finite[0] < facts.reward.rows:
-        advice = "nothing tells good from bad; check the reward's column, or take more data"
+        advice = "with equal rewards nothing can be learnt; check the reward column, or add more data"
         yield "warning", log.reward_name, None, f"is always {facts.reward.low[0]:.6g}", advice
 
 
@@ -259,7 +261,9 @@ def _twin_columns(log: Log, facts: Facts) -> Iterator[_Judgement]:
         for d in np.flatnonzero(~span.constant):
             twin = first.setdefault(span.digest[d], names[d])
             if twin != names[d]:
-                advice = "leave one of them out" if span is facts.observation else "a policy must not see this: name the columns anew"
+                advice = (
+                    "leave one of them out" if span is facts.observation else "a policy must not observe this: choose the columns again"
+                )
                 yield "warning", names[d], None, f"holds the same values as '{twin}'", advice
 
 
@@ -276,9 +280,9 @@ def _scales(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "warning",
             log.observation_names[small],
             None,
-            f"spans {width.min():.3g} where '{log.observation_names[large]}' spans {width.max():.3g}, {ratio:.1g} times as much",
+            f"has a range of {width.min():.3g}, but '{log.observation_names[large]}' has {width.max():.3g}, {ratio:.1g} times as much",
             "algorithms that normalise observations (--normalise; gpc-sac, td3-bc and bc do so by default) are not affected;"
-            " for the others bring both to similar units",
+            " for the others, rescale both to similar units",
         )
 
 
@@ -288,7 +292,7 @@ def _counted(log: Log, facts: Facts) -> Iterator[_Judgement]:
     low, high = span.low.astype(np.float32), span.high.astype(np.float32)
     cells = StateCells.over(low, high, auto_bins(facts.action.dims)[0], DEFAULT_RESOLUTION)
     if len(cells.kept):
-        problem = f"counting tells states of a log of your own apart with {cells.in_words(log.observation_names)}"
+        problem = f"in a dataset of your own, states are counted with {cells.in_words(log.observation_names)}"
         advice = "fewer columns leave room for more bins; --state-resolution exact uses all of --state-bins"
         yield "note", None, None, problem, advice
 
@@ -299,7 +303,7 @@ def _huge(log: Log, facts: Facts) -> Iterator[_Judgement]:
         size = np.maximum(np.abs(span.low), np.abs(span.high))
         for d in map(int, np.flatnonzero((size > HUGE) & (span.non_finite < span.rows))):
             if found := first_where(column, partial(_huge_in, d)):
-                advice = "such numbers may break training: repair or remove the row, or bring the column to smaller units"
+                advice = "such large values may break training: repair or remove the row, or rescale the column"
                 yield "warning", names[d], found[0], f"holds {found[2]:.4g}", advice
 
 
@@ -314,8 +318,8 @@ def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:
                 "warning",
                 name,
                 rows.first,
-                f"jumps inside an episode, {rows.count:,} time{'s' if rows.count > 1 else ''}: far beyond its usual step",
-                "where an episode really ends there, mark it (truncated, or an episode id); else look for dropouts",
+                f"jumps inside an episode {rows.count:,} time{'s' if rows.count > 1 else ''}, by much more than its usual step",
+                "if an episode ends there, mark it (truncated, or an episode id); otherwise look for wrong measurements",
             )
     if facts.misaligned.count:
         share = facts.misaligned.count / max(facts.inside, 1)
@@ -324,24 +328,24 @@ def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "next_observation",
             facts.misaligned.first,
             f"is not the observation of the row below, in {facts.misaligned.count:,} rows inside episodes ({share:.0%})",
-            "leave the column out to have it derived; if rows are in no order, give each its own episode id",
+            "leave the column out, so that it is computed; if rows have no time order, give each its own episode id",
         )
     variance = 2 * facts.observation.variance
     moving = ~facts.observation.constant & (variance > 0)
     if facts.inside >= 20 and moving.any() and log.next_observation is None:
         ratio = facts.step_squares[moving] / facts.inside / variance[moving]
         if ratio.min() > SHUFFLED:
-            advice = "sort the rows by episode and time; successors are taken from the row below"
-            yield "warning", None, None, "rows look shuffled: neighbours are no more alike than strangers", advice
+            advice = "sort the rows by episode and time; next observations are taken from the next row"
+            yield "warning", None, None, "rows look shuffled: adjacent rows are uncorrelated", advice
 
 
 def _flags(log: Log, facts: Facts) -> Iterator[_Judgement]:
     terminals = int(np.count_nonzero(log.terminated))
     if terminals == 0:
-        advice = "right for tasks that never end; if some states are final, name their flag with --terminated"
-        yield "note", "terminated", None, "no row is terminal, so values are carried on beyond every episode's end", advice
+        advice = "correct for tasks that never end; if some states are terminal, name their flag with --terminated"
+        yield "note", "terminated", None, "no row is terminal, so values are bootstrapped at the end of every episode", advice
     elif terminals == len(log) and len(log) > 1:
-        advice = "check the flag's column; with it only immediate rewards are learnt"
+        advice = "check the column of the flag; with it only immediate rewards are learnt"
         yield "warning", "terminated", 0, "every row is terminal", advice
 
 
@@ -356,7 +360,7 @@ def _episodes(log: Log, facts: Facts) -> Iterator[_Judgement]:
             None,
             int(starts[single[0]]),
             f"{len(single):,} of {len(lengths):,} episodes have one row; {fate}",
-            "check the episode's column and the flags, if this is not meant",
+            "if this is not intended, check the episode column and the flags",
         )
     if log.problems:
         return  # what could not be read is the same NaN everywhere, so episodes seem to repeat
@@ -369,6 +373,6 @@ def _episodes(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "warning",
             None,
             int(starts[twins[0]]),
-            f"{len(twins):,} episodes repeat an earlier one, the first that of row {starts[original]:,}",
-            "remove the copies: they count twice, and coverage looks better than it is",
+            f"{len(twins):,} episodes repeat an earlier one; the first repeats the episode at row {starts[original]:,}",
+            "remove the copies: they are counted twice, so coverage is overestimated",
         )

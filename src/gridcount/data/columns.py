@@ -31,7 +31,9 @@ class Columns:
     terminated: str | None = None  # 1 where an episode truly ended; default: terminated, terminal(s), done; else never
     truncated: str | None = None  # 1 where an episode was cut off, as by a time limit; default: truncated, timeout(s); else never
     episode: str | None = None  # a number or text that changes from episode to episode; default: episode, episode_id; else one episode
-    next_observation: str | None = None  # same columns as observation, one step later; default: next_obs* and the like; else derived
+    next_observation: str | None = (
+        None  # same columns as observation, one step later; default: next_obs* and the like; else computed from the next row
+    )
 
     def given(self) -> dict[str, str]:
         """Only the roles that were named, as a run records them."""
@@ -42,7 +44,7 @@ class Columns:
         """The roles that were recorded; `source` is where, for messages."""
         roles = [field.name for field in fields(cls)]
         if odd := [role for role in given if role not in roles]:
-            raise ValueError(f"{source}: 'columns' names the role '{odd[0]}'; a column is one of {', '.join(roles)}")
+            raise ValueError(f"{source}: 'columns' has the unknown role '{odd[0]}'; the roles are {', '.join(roles)}")
         return cls(**given)
 
 
@@ -75,7 +77,7 @@ def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, lis
     for role, members in roles.items():
         for name in members:
             if owner.setdefault(name, role) != role:
-                raise ValueError(f"{source}: column '{name}' is both {owner[name]} and {role}; name it for one of them")
+                raise ValueError(f"{source}: column '{name}' is both {owner[name]} and {role}; use it for only one of them")
     count, next_count = len(roles["observation"]), len(roles.get("next_observation", roles["observation"]))
     if count != next_count:
         raise ValueError(f"{source}: {count} columns of observations but {next_count} of next observations; name the same ones for both")

@@ -17,15 +17,17 @@ Bounds = tuple[float | Sequence[float], float | Sequence[float]]  # what -1 and 
 class ActionUnits:
     """How the actions of a log come to lie in [-1, 1], as a person says it."""
 
-    scale_actions: bool = False  # map each action dimension to [-1, 1] from the range it has in the data, and remember its units
-    action_low: tuple[float, ...] = ()  # what -1 stands for where the data does not tell: the actuator's limit, for all actions or each
-    action_high: tuple[float, ...] = ()  # what 1 stands for
+    scale_actions: bool = False  # scale each action dimension from its range in the data to [-1, 1], and store its units
+    action_low: tuple[
+        float, ...
+    ] = ()  # value that is mapped to -1, such as the actuator's lower limit: one for all actions, or one for each
+    action_high: tuple[float, ...] = ()  # value that is mapped to 1
 
     @property
     def bounds(self) -> Bounds | None:
         """The bounds given, if any."""
         if bool(self.action_low) != bool(self.action_high):
-            raise ValueError("--action-low and --action-high belong together; give both")
+            raise ValueError("give both --action-low and --action-high, or neither")
         return (self.action_low, self.action_high) if self.action_low else None
 
 
@@ -110,7 +112,7 @@ def cut(log: Log, name: str | None = None, scale_actions: bool = False, action_b
         keep = ~end | log.terminated
         end = log.terminated | np.roll(~keep, -1)  # the row before a dropped one is now its episode's last
     if not keep.any():
-        raise ValueError(f"{log.source}: no transition remains, for every episode is one row long and 'next_observations' is missing")
+        raise ValueError(f"{log.source}: no transition remains, because every episode has one row and 'next_observations' is missing")
     return Cut(log, log.source if name is None else name, keep, end, units)
 
 
@@ -183,4 +185,4 @@ def _validate_bounds(log: Log, units: tuple[Float, Float], given: bool) -> None:
 
 def bounds_advice(given: bool) -> str:
     """What to do about an action outside bounds that were given, or else declared by the file."""
-    return f"{'widen' if given else 'give bounds that hold it with'} --action-low and --action-high, or repair that row"
+    return f"{'widen' if given else 'set wider bounds with'} --action-low and --action-high, or repair that row"

@@ -189,7 +189,7 @@ def render(description: Description) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     for name, value in {
         "transitions": f"{d.transitions:,}",
-        "episodes": f"{d.episodes:,}, {d.terminal_episodes:,} of them with a terminal end",
+        "episodes": f"{d.episodes:,}, {d.terminal_episodes:,} of them terminated",
         "reward": f"mean {d.reward_mean:.4g}, from {d.reward_low:.4g} to {d.reward_high:.4g}, mid-range {d.reward_middle:.4g}",
     }.items():
         facts.add_row(name, value)
@@ -225,7 +225,7 @@ def _paper_table(d: Description, paper: dict[str, float]) -> Table:
         "reward_middle": d.reward_middle,
         "action_dim": float(len(d.action)),
     }
-    table = Table("", "the paper", "here", title="beside the paper", title_justify="left")
+    table = Table("", "the paper", "here", title="compared with the paper", title_justify="left")
     for field in PaperRow._fields:
         table.add_row(field.replace("_", " "), f"{paper[field]:.4g}", f"{ours[field]:.4g}" if field in ours else "")
     return table

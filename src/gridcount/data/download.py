@@ -23,7 +23,7 @@ TIMEOUT = 30.0  # seconds without a byte
 ATTEMPTS = 3  # connections per call; each resumes where the last broke off
 BLOCK = 1 << 18
 UNPUBLISHED_LIMIT = 2 * 2**30  # bytes, where no size is published; the largest that is published has 0.7 GiB
-NO_ROOM = "What arrived is kept: make room and give the same command again, or name a folder on another disk in the variable GRIDCOUNT_HOME"
+NO_ROOM = "The downloaded part is kept: free disk space, or set the environment variable GRIDCOUNT_HOME to another disk, and try again"
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -99,12 +99,12 @@ def _download(file: Published, console: Console) -> None:
     partial = file.target.with_name(file.target.name + ".partial")
     size = f"{file.bytes / 2**20:,.0f} MiB" if file.bytes else "size not published"
     console.print(
-        f"{file.name} is not here yet. Downloading {file.url} ({size}) to {file.target}", highlight=False, markup=False, soft_wrap=True
+        f"{file.name} is not in the cache. Downloading {file.url} ({size}) to {file.target}", highlight=False, markup=False, soft_wrap=True
     )
     if file.sha256 is None:
         encrypted = "" if file.url.startswith("https:") else ", and the connection is not encrypted"
         console.print(
-            f"warning: no checksum of {file.name} is published, so what arrives cannot be verified{encrypted}",
+            f"warning: no checksum of {file.name} is published, so the download cannot be verified{encrypted}",
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -114,15 +114,15 @@ def _download(file: Published, console: Console) -> None:
     if file.sha256 is not None and found != file.sha256:
         partial.unlink()
         raise ValueError(
-            f"{file.url}: what arrived has sha256 {found}, published is {file.sha256}; it was removed. Try again, or get the file elsewhere"
-            f" and put it at {file.target}"
+            f"{file.url}: the downloaded file has sha256 {found}, published is {file.sha256}; it was removed. Try again, or get the file"
+            f" elsewhere and put it at {file.target}"
         )
     with partial.open("rb") as content:
         starts_well = content.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
     if file.sha256 is None and not starts_well:  # no checksum is published, but a host's error page is told from a dataset
         partial.unlink()
         raise ValueError(
-            f"{file.url}: what arrived is not an HDF5 file; it was removed. Get the file elsewhere and put it at {file.target}"
+            f"{file.url}: the downloaded file is not an HDF5 file; it was removed. Get the file elsewhere and put it at {file.target}"
         )
     write_whole(_marker(file), _fingerprint(partial, found))
     os.replace(partial, file.target)
@@ -152,9 +152,9 @@ def _receive_all(file: Published, partial: Path, console: Console) -> None:
                 break
         except (OSError, HTTPException) as error:
             problem = str(getattr(error, "reason", None) or error or type(error).__name__)
-    kept = f" {partial.stat().st_size:,} bytes are kept and the next try goes on from there." if partial.exists() else ""
+    kept = f" {partial.stat().st_size:,} bytes are kept, and the next attempt continues from there." if partial.exists() else ""
     raise FileNotFoundError(
-        f"{file.name}: could not download {file.url} ({problem}).{kept} Without a network, put the file by hand at {file.target}"
+        f"{file.name}: could not download {file.url} ({problem}).{kept} Without a network, copy the file to {file.target}"
         + (f" (sha256 {file.sha256})" if file.sha256 else "")
     )
 

@@ -37,9 +37,9 @@ def find_in_file(file: h5py.File, key: str) -> Any:
     found = None if place is None else file[place]
     if isinstance(found, h5py.Dataset):
         if found.external:
-            raise _external_error(file, key, f"its values lie in another file ('{found.external[0][0]}')")
+            raise _external_error(file, key, f"its values are stored in another file ('{found.external[0][0]}')")
         if found.is_virtual:
-            raise _external_error(file, key, "it is a virtual dataset, put together from other files")
+            raise _external_error(file, key, "it is a virtual dataset, composed of other files")
     return found
 
 
@@ -57,7 +57,7 @@ def _resolve_links(file: h5py.File, path: str, key: str, hops: int) -> str | Non
             raise _external_error(file, key, f"it is a link to another file ('{link.filename}')")
         if isinstance(link, h5py.SoftLink):
             if not hops:
-                raise ValueError(f"{file.filename}: '{key}' is a link that leads nowhere; get the file again")
+                raise ValueError(f"{file.filename}: '{key}' is a broken link; get the file again")
             target = link.path if link.path.startswith("/") else f"{place}/{link.path}"
             followed = _resolve_links(file, target, key, hops - 1)
             if followed is None:
@@ -84,12 +84,12 @@ def validate_size(source: str, key: str, dataset: h5py.Dataset) -> None:
     if dataset.nbytes > most or piece > most:
         raise ValueError(f"{source}: '{key}' claims shape {dataset.shape}, more than the file can hold; it is damaged, get it again")
     if len(_compressions(dataset)) > 1:
-        raise ValueError(f"{source}: '{key}' is compressed more than once, so it unpacks to any size; write it with one compression")
+        raise ValueError(f"{source}: '{key}' is compressed more than once, so its size is unknown; write it with one compression")
     if (largest := _largest_stored(dataset)) > 2 * piece + SLACK:
-        size = f"stored in a piece of {largest:,} bytes, whose values take {piece:,}"
+        size = f"stored in a chunk of {largest:,} bytes, but its values take {piece:,}"
         raise ValueError(f"{source}: '{key}' is {size}; it is damaged, get it again")
     if piece > memory_limit() / 2:
-        raise ValueError(f"{source}: '{key}' is stored in pieces of {piece / 2**30:.1f} GiB, too large for this machine's memory")
+        raise ValueError(f"{source}: '{key}' is stored in chunks of {piece / 2**30:.1f} GiB, too large for this machine's memory")
 
 
 def _compressions(dataset: h5py.Dataset) -> list[int]:

@@ -56,7 +56,7 @@ def load(
     large = memory_map is None and _is_large(_on_disk(path))
     if not memory_map and not (large and str(name) in NAMES):
         advice = (
-            f"more than half of this machine's memory; import it first, which leaves it on disk:"
+            f"more than half of this machine's memory; import it first, so that it stays on disk:"
             f" gridcount data import {name} --name NAME (with the same flags for columns), then use NAME"
         )
         if large:
@@ -184,7 +184,7 @@ def _locate(name: str, source: Source, console: Console | None, progress: maze2d
     if minari is not None:
         return str(minari)
     if path.is_dir():
-        raise ValueError(f"{path}: is a folder but no dataset; expected a Minari folder or one made by gridcount data import")
+        raise ValueError(f"{path}: is a folder, but not a dataset; expected a Minari folder or one made by gridcount data import")
     if path.suffix.lower() in (*HDF5_SUFFIXES, *SUFFIXES) or len(path.parts) > 1:
         hint = "" if path.suffix else f" (a Minari dataset's id is written {PREFIX}{name})"
         raise FileNotFoundError(f"{path}: there is no such file; check the path{hint}")
@@ -213,20 +213,20 @@ def _published(name: str, source: Source, console: Console | None, progress: maz
 
 def _validate_no_source(name: str, source: Source) -> None:
     if source != "auto":
-        raise ValueError(f"{name}: source '{source}' is a choice for published names only, and 'generated' for Maze2D")
+        raise ValueError(f"{name}: source '{source}' applies to published datasets only, and 'generated' to Maze2D only")
 
 
 def _validate_no_bounds(name: str, bounds: Bounds | None) -> None:
     if bounds is not None:
-        raise ValueError(f"{name}: bounds of actions are for files; give them when importing: gridcount data import FILE --action-low ...")
+        raise ValueError(f"{name}: action bounds apply to files only; set them at the import: gridcount data import FILE --action-low ...")
 
 
 def _validate_no_columns(name: str, columns: Columns | None) -> None:
     if columns is not None and (given := columns.given()):
         flag = "--" + next(iter(given)).replace("_", "-")
         raise ValueError(
-            f"{name}: {flag} is for tables; this dataset's columns were chosen when it was imported. Leave the flag out, or import the"
-            f" table again: gridcount data import FILE --name {Path(name).name} --replace {flag} ..."
+            f"{name}: {flag} applies to tables only; this dataset's columns were chosen when it was imported. Leave the flag out, or import"
+            f" the table again: gridcount data import FILE --name {Path(name).name} --replace {flag} ..."
         )
 
 
@@ -262,13 +262,13 @@ def _format_pieces(path: str, columns: Columns | None) -> Iterator[Log]:
     if not path.startswith(PREFIX) and Path(path).is_file() and suffix in SUFFIXES:
         return table_pieces(path, columns)
     if columns is not None and columns != Columns():
-        raise ValueError(f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format names its own")
+        raise ValueError(f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format has fixed columns")
     if path.startswith(PREFIX) or Path(path).is_dir():
         return minari_pieces(path)
     if suffix in HDF5_SUFFIXES:
         return hdf5_pieces(path)
     known = ", ".join((*HDF5_SUFFIXES, *SUFFIXES))
-    raise ValueError(f"{path}: files ending in '{suffix}' are not understood; there are {known}, and Minari folders")
+    raise ValueError(f"{path}: files ending in '{suffix}' are not supported; use {known} or a Minari folder")
 
 
 def _title(name: str, path: str) -> str:

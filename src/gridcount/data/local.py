@@ -114,7 +114,7 @@ def read_meta(folder: Path) -> Meta:
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error}); {way_out}") from error
     if meta.format != FORMAT:
-        raise ValueError(f"{folder}: was written in format {meta.format}, this is {FORMAT}; {way_out}")
+        raise ValueError(f"{folder}: has format {meta.format}, but this version reads format {FORMAT}; {way_out}")
     if meta.action_low and not all(low < high for low, high in zip(meta.action_low, meta.action_high, strict=False)):
         raise ValueError(f"{path}: 'action_low' is not below 'action_high' everywhere; {way_out}")
     return meta

@@ -155,8 +155,8 @@ def _gather(source: str, pieces: Iterable[Log], sink: Callable[[], "_InMemory | 
         taken = max(taken + size, size * last.stated_rows // len(last) if not sinks else 0)
         if taken > limit:  # before anything more of it is unpacked: a small file can state, or unpack to, any size
             raise TooLarge(
-                f"{source}: unpacks to {taken / 2**30:.1f} GiB or more, and there are {limit / 2**30:.1f} GiB of {where};"
-                " if that is not the size it should have, do not trust the file"
+                f"{source}: unpacks to {taken / 2**30:.1f} GiB or more, but only {limit / 2**30:.1f} GiB of {where} are available;"
+                " if it should be smaller, do not trust the file"
             )
         for column in (*NUMBERS, *FLAGS):
             rows = getattr(last, column)

@@ -57,7 +57,7 @@ def _to_log(source: str, roles: Mapping[str, list[str]], arrays: Arrays, last: B
     }
     notes = []
     if not given and last is None:
-        notes.append("no column says where episodes end, so the whole log is one episode; name one with --episode or --truncated")
+        notes.append("no column marks where episodes end, so the whole log is one episode; name one with --episode or --truncated")
     truncated = given.get("truncated", np.zeros(len(observation), dtype=bool))
     return Log(
         source=source,

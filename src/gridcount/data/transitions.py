@@ -273,6 +273,6 @@ def validate_action_range(source: str, action: Any) -> None:
             first = int(np.argmax(beyond))
             raise ValueError(
                 f"{source}: action {np.array(values[first])} at row {rows.start + first} is outside [-1, 1]; scale actions to that"
-                " range first (gridcount data import FILE --name NAME --scale-actions does, and remembers their units; --action-low"
-                " and --action-high say what -1 and 1 stand for)"
+                " range first (gridcount data import FILE --name NAME --scale-actions does, and stores their units; --action-low"
+                " and --action-high set the values that are mapped to -1 and 1)"
             )

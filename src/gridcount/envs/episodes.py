@@ -124,7 +124,7 @@ def make_environment(environment_id: str, **options: Any) -> gymnasium.Env[Any, 
     except ImportError:
         raise
     except Exception as error:  # an environment's own code runs here
-        raise ValueError(f"{environment_id}: the environment cannot be made ({type(error).__name__}: {error})") from error
+        raise ValueError(f"{environment_id}: the environment cannot be created ({type(error).__name__}: {error})") from error
     finally:
         mujoco.set_mju_user_warning(heard)
 
@@ -156,7 +156,7 @@ def observation_views(environment: gymnasium.Env[Any, Any]) -> dict[int, tuple[s
         views: dict[int, tuple[str, ...]] = {sum(flat[key] for key in view): view for view in GOAL_VIEWS if flat.keys() >= set(view)}
         if views:
             return views
-    raise ValueError(f"{_name(environment)}: its observations are {space}; a policy here needs a flat vector of numbers")
+    raise ValueError(f"{_name(environment)}: its observations are {space}; a policy needs a flat vector of numbers")
 
 
 def action_space(environment: gymnasium.Env[Any, Any]) -> gymnasium.spaces.Box:
@@ -164,7 +164,7 @@ def action_space(environment: gymnasium.Env[Any, Any]) -> gymnasium.spaces.Box:
     space = environment.action_space
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         return space
-    raise ValueError(f"{_name(environment)}: its actions are {space}; a policy here sets a flat vector of continuous numbers")
+    raise ValueError(f"{_name(environment)}: its actions are {space}; only a flat vector of continuous numbers is supported")
 
 
 def _name(environment: gymnasium.Env[Any, Any]) -> str:

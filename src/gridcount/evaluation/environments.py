@@ -14,9 +14,9 @@ GYMNASIUM_IDS = {"hopper": "Hopper-v4", "halfcheetah": "HalfCheetah-v4", "walker
 }
 OPTIONS: dict[str, dict[str, Any]] = {"ant": {"use_contact_forces": True}}  # D4RL's ant observes them: 111 numbers
 MISSING = {
-    "antmaze": "Gymnasium-Robotics' AntMaze moves another ant (five times the torque, half the time step), "
-    "so a policy from D4RL's log means nothing there",
-    "kitchen": "D4RL's kitchen has no counterpart that works here",
+    "antmaze": "Gymnasium-Robotics' AntMaze has a different ant (five times the torque, half the time step), "
+    "so it cannot score a policy trained on D4RL's dataset",
+    "kitchen": "no available environment matches D4RL's kitchen",
 }
 ENVIRONMENTS = MAZE_NAMES + tuple(name for name in NAMES if family_of(name) in GYMNASIUM_IDS)  # dataset names with an environment
 TRUSTED: set[str] = set()  # modules that a person named on the command line of this process
@@ -54,7 +54,7 @@ def _validate_module(name: str) -> None:
     module = name.rpartition(":")[0]
     if module and module not in TRUSTED and module not in sys.modules:  # importing what is there already runs nothing
         raise ValueError(
-            f"'{name}' would import the module '{module}', which only the command line may ask for; "
+            f"'{name}' would import the module '{module}', which only the command line can allow; "
             f"if you trust that module, add --env {shlex.quote(name)}"
         )
 
@@ -99,7 +99,7 @@ def _register(environment: Environment) -> None:
     try:
         register_robotics()  # it may be one of theirs
     except ImportError as error:
-        hint = f"\nIf it is one of Gymnasium-Robotics': {error}"
+        hint = f"\nIf it is an environment of Gymnasium-Robotics: {error}"
     if not is_registered(environment.id):
         near = unknown("environment", environment.name, (*ENVIRONMENTS, *(id for id in GYMNASIUM_IDS.values() if "/" not in id)))
         raise ValueError(f"{near}, and every id registered with Gymnasium, as in --env Hopper-v5 or --env my_module:MyTask-v0{hint}")
@@ -112,6 +112,6 @@ def validate_dimensions(name: str, observation_dim: int, action_dim: int) -> Non
         wanted = "an environment of {} observation and {} action dimensions"
         has = wanted.format(" or ".join(map(str, observations)), actions)
         raise ValueError(
-            f"the data calls for {wanted.format(observation_dim, action_dim)}, but {name} is {has}; "
+            f"the dataset needs {wanted.format(observation_dim, action_dim)}, but {name} is {has}; "
             "name another with --env, or leave it out to train without scores"
         )

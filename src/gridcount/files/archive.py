@@ -63,7 +63,9 @@ def open_arrays(path: Path, damaged: Damaged) -> Iterator[Mapping[str, Readable]
     try:
         with open_plain(path, "rb") as opened, zipfile.ZipFile(opened) as archive:
             if packed := [each.filename for each in archive.infolist() if each.compress_type != zipfile.ZIP_STORED]:
-                raise ValueError(f"'{packed[0]}' is compressed, which no file of ours is")  # and so unpacks to any size
+                raise ValueError(
+                    f"'{packed[0]}' is compressed, but gridcount does not write compressed files"
+                )  # and so unpacks to any size
             names = [name.removesuffix(".npy") for name in archive.namelist()]
             yield _stored({name: Member(archive, name) for name in names})
     except (MemoryError, ConfigurationMismatch):
@@ -85,7 +87,7 @@ class Member:
             raise ValueError("Object arrays cannot be loaded when allow_pickle=False")
         self.size = size = self.dtype.itemsize * math.prod(self.shape)
         if min(self.shape, default=0) < 0 or start + size != info.file_size or size > MOST_DEFLATED * info.compress_size:
-            raise ValueError(f"shape {self.shape} takes {size:,} bytes, the archive states {info.file_size - start:,}")
+            raise ValueError(f"shape {self.shape} takes {size:,} bytes, but the archive declares {info.file_size - start:,}")
         self._file.read(start)  # not sought: the archive's checksum is that of bytes read one after the other
 
     def read(self) -> NDArray[Any]:

@@ -17,7 +17,7 @@ class DiskFull(OSError):
         self.path, self.reason, self.advice = path, reason, advice
 
     def __str__(self) -> str:
-        return f"{self.path}: could not be written, because there is no room for it ({self.reason}). {self.advice}".rstrip()
+        return f"{self.path}: could not be written, because there is not enough disk space ({self.reason}). {self.advice}".rstrip()
 
     def with_advice(self, advice: str) -> Self:
         """The same error with advice, where it has none yet."""

@@ -44,7 +44,7 @@ class LogCounts(NamedTuple):
         cell = column == LEAF
         whole = all(array.dtype == np.int32 for array in (column, below, above, each, together)) and threshold.dtype == np.float32
         if not whole or any(array.shape != column.shape for array in (threshold, below, above)) or not cell.any():
-            raise ValueError("its tree of cells is not one")
+            raise ValueError("its tree of cells is not valid")
         if not ((column >= LEAF) & (column < observation_dim)).all():
             raise ValueError(f"its tree cuts a column that {observation_dim} observations do not have")
         down = ~cell & ((below <= nodes) | (above <= nodes) | (below >= len(nodes)) | (above >= len(nodes)))

@@ -143,7 +143,7 @@ def _network(arrays: Arrays, name: str, inputs: int, outputs: int) -> Perceptron
     fits = [weight.shape for weight in weights] == list(zip([inputs, *widths[:-1]], widths, strict=True)) and widths[-1:] == [outputs]
     normed = [len(gain) for gain in gains] == [len(shift) for shift in shifts] == (widths[:-1] if gains else [])
     if not fits or not normed or not all(array.dtype == np.float32 for part in (weights, biases, gains, shifts) for array in part):
-        raise ValueError(f"the layers of '{name}' do not lead from {inputs} to {outputs} numbers")
+        raise ValueError(f"the layers of '{name}' do not map {inputs} inputs to {outputs} outputs")
     return Perceptron(weights, biases, gains, shifts, bool(arrays[f"{name}.norm_after"]))
 
 

@@ -282,7 +282,7 @@ def _validate_one_name(suite: str, experiments: dict[str, list[Row]]) -> None:
             what = f"{suite}: {rows[0]['algorithm']} on {rows[0]['dataset']}"
             raise ValueError(
                 f"{what} is called '{names[0]}' in some of the results and '{names[1]}' in others, with the same settings. "
-                "Where the older ones are, give `gridcount benchmark` again: it takes the suite's present names for what it has"
+                "Run `gridcount benchmark` again in the folder of the older results: it renames them"
             )
 
 

@@ -62,11 +62,11 @@ def how_to_judge(rows: Sequence[Row], judge: LogJudge, directory: Path) -> str:
     if any("first_visits" in row for row in last):
         parts.append(
             f"uncertainty and first_visits in {directory / 'metrics.jsonl'} are read from the table that the algorithm counts in. Unless"
-            " --prior is dataset-only, it counts the policy's own actions too: low values do not mean that the log has them."
+            " --prior is dataset-only, it counts the policy's own actions too: low values do not mean that the log has these actions."
         )
     parts.append(
-        "None of this proves that the policy acts well: only a trial does, or a simulator"
-        " (gridcount evaluate RUN --env, with a Gymnasium id)."
+        "None of this proves that the policy performs well. Test it in a simulator"
+        " (gridcount evaluate RUN --env, with a Gymnasium id) or in a trial."
     )
     return "\n".join(parts)
 
@@ -78,7 +78,7 @@ def _in_log(rows: Sequence[Row], judge: LogJudge) -> str:
     share, distance = (float(np.mean([row[name] for row in rows])) for name in ("in_log", "action_distance"))
     itself = judge.support.itself
     text = (
-        f"At {len(judge.support.rows):,} states of the log, {share:.0%} of its actions lie in a cell that the log has there;"
+        f"At {len(judge.support.rows):,} states of the log, {share:.0%} of its actions lie in a cell that the log visits there;"
         f" the nearest logged action is {distance:.1%} of the actions' range away."
         f" For comparison, {itself.in_log:.0%} of the log's own actions lie in a cell with another logged action"
     )
@@ -91,10 +91,10 @@ def _in_log(rows: Sequence[Row], judge: LogJudge) -> str:
 def _values(q: float, judge: LogJudge, worth: Worth) -> str:
     """What the critics say beside what the log's rewards allow."""
     text = (
-        f"It values the log's decisions at {q:.4g} on average (Q)."
-        f" They were worth {worth.mean:.4g} on average and {worth.best:.4g} at best, as discounted sums of rewards to the end of the"
-        " episode (those that were cut off are carried on at the log's mean reward)."
+        f"The critics estimate a mean value (Q) of {q:.4g} for the log's actions."
+        f" The log's returns are {worth.mean:.4g} on average and {worth.best:.4g} at best: discounted sums of rewards to the end of the"
+        " episode. Truncated episodes are continued at the log's mean reward."
     )
     if problem := worth.problem(q, ended=True):
         return f"{text} The values are {problem}: {judge.way_out(problem)}."
-    return f"{text} Values far above the best are probably overestimates."
+    return f"{text} Values far above the best return are probably overestimates."

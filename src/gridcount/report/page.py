@@ -33,10 +33,13 @@ ASSETS = Path(__file__).parent / "assets"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"  # nothing from elsewhere
 READING = (
     ("Score", f"Mean of a run's last {LAST} evaluations, D4RL's normalisation: 0 is a random policy, 100 the reference. ± is over seeds."),
-    ("Oracle", "A run's best evaluation. Only somebody with the environment at hand could have picked it, so no headline uses it."),
+    ("Oracle", "A run's best evaluation. Selecting it needs the environment, so no headline uses it."),
     ("IQM", "Interquartile mean: the mean of the middle half of all runs of all datasets. As robust as a median, less noisy."),
     ("Optimality gap", "100 minus the mean of all runs, each counted as 100 at most: how far runs fall short. Smaller is better."),
-    ("Probability of improvement", "How often a run of one method beats a run of another on the same dataset, averaged over datasets."),
+    (
+        "Probability of improvement",
+        "How often a run of one method scores higher than a run of another on the same dataset, averaged over datasets.",
+    ),
     ("Performance profile", "The share of runs that score above τ, for every τ. A curve above another is better at every threshold."),
     (
         "Intervals",
@@ -109,7 +112,7 @@ def page(sections: Sequence[Section], title: str = "gridcount report") -> str:
 <noscript><p>Plots are drawn by a script that is part of this file; without JavaScript only the tables are shown.</p></noscript>
 {bodies}
 </main>
-<footer>Made by <code>gridcount report</code> from the results alone; nothing on this page is loaded from elsewhere.</footer>
+<footer>Made by <code>gridcount report</code> from the results only; this page loads nothing from other sites.</footer>
 <script id="data" type="application/json">{_embedded(numbers)}</script>
 <script>
 {(ASSETS / "page.js").read_text()}</script>

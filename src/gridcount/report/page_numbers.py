@@ -122,7 +122,7 @@ def _estimates(section: Section, name: str) -> dict[str, Any]:
     improvement = {
         "id": f"{name}-improvement",
         "pairs": pairs,
-        "alt": "Probability that a run of the chosen method beats one of each other",
+        "alt": "Probability that a run of the chosen method scores higher than a run of each other method",
     }
     return {"aggregates": aggregates, "profile": profile, "improvement": improvement if pairs else None}
 

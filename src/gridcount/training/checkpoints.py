@@ -20,7 +20,7 @@ from gridcount.files.records import AtLeastOne, Count
 from gridcount.training.logs import METRICS, Marks, read_marked
 
 RECORD = "run"  # the array that holds a run's record, as JSON
-DELETE = "delete it to go on from the one before"
+DELETE = "delete it to resume from the previous checkpoint"
 
 BlockMetrics = tuple[AtLeastOne, dict[str, list[float]]]  # a block's updates, and per metric its mean over them, seed by seed
 
@@ -87,22 +87,22 @@ def read_record(path: Path, arrays: Arrays | None = None) -> Record:
         raise damaged(path, "its end is missing")
     record = decode_record(arrays[RECORD].tobytes(), Record, f"{path}: the checkpoint is damaged", DELETE)
     if record.updates != int(path.stem):
-        raise damaged(path, f"it says it was made after {record.updates:,} updates, and its name says {int(path.stem):,}")
+        raise damaged(path, f"it records {record.updates:,} updates, but its file name says {int(path.stem):,}")
     return record
 
 
 def validate_record(path: Path, record: Record, seeds: int, updates: int, evaluate_every: int) -> None:
     """Raise where a record cannot be that of a run with so many seeds and updates, evaluated so often."""
     if record.updates > updates:
-        raise damaged(path, f"it says it was made after {record.updates:,} updates of {updates:,}")
+        raise damaged(path, f"it records {record.updates:,} updates, but the run has only {updates:,}")
     blocks = [metrics for _, metrics in record.pending]
     waiting, most = sum(size for size, _ in record.pending), record.updates % evaluate_every
     if waiting > most:
-        raise damaged(path, f"{waiting:,} updates wait for an evaluation, and at most {most:,} can")
+        raise damaged(path, f"{waiting:,} updates are not evaluated yet, but there can be at most {most:,}")
     if any(metrics.keys() != blocks[0].keys() for metrics in blocks):
         raise damaged(path, "its blocks of updates have different metrics")
     if any(len(values) != seeds for metrics in blocks for values in metrics.values()):
-        raise damaged(path, f"its metrics are not those of {seeds} seeds")
+        raise damaged(path, f"its metrics do not belong to {seeds} seeds")
 
 
 def validate_rows_kept(directory: Path, saved: list[Path], record: Record) -> None:
@@ -110,13 +110,13 @@ def validate_rows_kept(directory: Path, saved: list[Path], record: Record) -> No
     if not record.sizes.get(METRICS) or read_marked(directory, METRICS, record) is not None:
         return
     fitting = [path for path in saved[:-1] if _fits(directory, path)]
-    way_out = "Put the file back as the run wrote it"
+    way_out = "Restore the file as the run wrote it"
     if fitting:
         newer = " and ".join(str(path) for path in saved[saved.index(fitting[-1]) + 1 :])
-        way_out += f", or delete {newer} to go on from update {int(fitting[-1].stem):,}, which the file still fits"
+        way_out += f", or delete {newer} to resume from update {int(fitting[-1].stem):,}, which the file still matches"
     else:
-        way_out += ", or start a new run. The trained policy is whole: `gridcount evaluate` scores it"
-    raise ValueError(f"{directory / METRICS}: rows that the run had written by {saved[-1]} are missing or changed. {way_out}")
+        way_out += ", or start a new run. The trained policy is not affected: `gridcount evaluate` scores it"
+    raise ValueError(f"{directory / METRICS}: rows that were written before {saved[-1]} are missing or changed. {way_out}")
 
 
 def _fits(directory: Path, path: Path) -> bool:

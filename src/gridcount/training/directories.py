@@ -24,7 +24,7 @@ def claim(given: Path | None, stem: str) -> Path:
         except FileExistsError:
             continue
         return path
-    raise AssertionError("numbers do not end")
+    raise AssertionError("unreachable")
 
 
 def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
@@ -45,19 +45,19 @@ def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
             validate_no_links(candidate.parent)
             return candidate.parent
     message = f"there is no unfinished run to resume of {algorithm} on {dataset} under {RUNS}"
-    notes = "".join(f"\nNot looked at: {problem}" for problem in unreadable)
+    notes = "".join(f"\nSkipped: {problem}" for problem in unreadable)
     raise FileNotFoundError(f"{message}; name its directory with --run, or leave out --resume to start one{notes}")
 
 
 def _validate_unused(directory: Path) -> None:
     """Raise where a directory holds anything: what is there is a run to resume, or none of ours to overwrite."""
     if (directory / "config.json").exists():
-        raise ValueError(f"{directory} already holds a run; go on with it by --resume, or name another directory with --run")
+        raise ValueError(f"{directory} already holds a run; resume it with --resume, or choose another directory with --run")
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is not a directory; name another with --run")
     if held := sorted(path.name for path in directory.glob("*") if path.name != LOCK):
         found = ", ".join(held[:3]) + (" and more" if len(held) > 3 else "")
-        raise ValueError(f"{directory} is not empty (it holds {found}); a new run needs an empty or new directory, name one with --run")
+        raise ValueError(f"{directory} is not empty (it holds {found}); choose an empty or new directory with --run")
 
 
 def _finished(directory: Path, updates: int) -> bool:

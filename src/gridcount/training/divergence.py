@@ -63,8 +63,9 @@ def why_diverged(prepared: Prepared, data: Transitions | None, q: float | None) 
     largest = float(np.abs(prepared.rows.reward).max()) * float(scale)
     if discount is not None and largest / max(1 - discount, 1e-6) > LARGE_RETURN:
         total, by = largest / max(1 - discount, 1e-6), 10 ** math.ceil(math.log10(largest))
-        way = f"--reward-scale {scale / by:g}" if hasattr(algorithm, "reward_scale") else f"divide the rewards by {by:g}"
-        return f"Rewards of up to {largest:.4g} add up to {total:.4g} with a discount of {discount:g}, which networks learn badly: {way}."
+        way = f"set --reward-scale {scale / by:g}" if hasattr(algorithm, "reward_scale") else f"divide the rewards by {by:g}"
+        cause = f"Rewards of up to {largest:.4g} add up to {total:.4g} with a discount of {discount:g}"
+        return f"{cause}. Networks do not learn such large values well: {way}."
     flags = [f"a smaller --{name.replace('_', '-')}" for name in ("critic_rate", "policy_rate") if hasattr(algorithm, name)][:1]
     if hasattr(algorithm, "layer_norm") and not algorithm.layer_norm:
         flags.append("--layer-norm")
@@ -89,6 +90,6 @@ def _huge_value(prepared: Prepared, data: Transitions | None) -> str | None:
 def _too_large(name: str, found: tuple[int, int, float]) -> str:
     row, _, value = found
     return (
-        f"The data holds {value:.4g} in column '{name}' at transition {row:,}, too large to learn from: repair or"
-        " remove that row, or bring the column to smaller units."
+        f"The dataset has {value:.4g} in column '{name}' at transition {row:,}, which is too large. Repair or"
+        " remove that row, or rescale the column."
     )

@@ -99,7 +99,7 @@ def validate_findings(name: str, findings: list[checks.Finding], show: ShowFindi
     _show_problems(name, findings, show)
     if errors := [finding for finding in findings if finding.severity == "error"]:
         problems = "; ".join(f"'{finding.column}' {finding.problem}" if finding.column else finding.problem for finding in errors)
-        raise ValueError(f"{name}: {problems}. Repair the errors before training; `gridcount data check` shows them with their rows")
+        raise ValueError(f"{name}: {problems}. Repair the errors before training; `gridcount data check` lists them with their rows")
 
 
 def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Transitions]:
@@ -109,7 +109,9 @@ def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Tr
         try:
             data = _load(plan)
         except (ValueError, OSError) as error:
-            raise ValueError(f"{run}: the run needs the data it was trained on, and looked for it at {plan.dataset}: {error}") from error
+            raise ValueError(
+                f"{run}: the run needs the data it was trained on, which could not be loaded from {plan.dataset}: {error}"
+            ) from error
     if (found := runs.fingerprint(data)) != plan.fingerprint:
         raise ValueError(f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})")
     return algorithm.prepare(data), data
@@ -129,12 +131,12 @@ def find_environment(dataset: str, wanted: str | None) -> tuple[str | None, str]
     if collected is None:
         return None, why_no_environment(dataset)
     if collected.options:
-        return None, f"the log was collected in {collected.id} with options of its own ({', '.join(collected.options)})"
+        return None, f"the log was collected in {collected.id} with non-default options ({', '.join(collected.options)})"
     try:
         dimensions(collected.id)
     except (ImportError, ValueError) as error:
         message = f"{dataset}: the log was collected in {collected.id}"
-        return None, f"{message}, which cannot be made here: {str(error).splitlines()[0]}"
+        return None, f"{message}, which cannot be created here: {str(error).splitlines()[0]}"
     return collected.id, ""
 
 

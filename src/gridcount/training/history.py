@@ -22,7 +22,7 @@ def evaluations_of(directory: Path, plan: Plan) -> list[Row]:
         missing = _first_missing({row["updates"] for row in rows if row["seed"] == seed}, plan, reached)
         if missing is not None:
             message = f"the evaluation of seed {seed} at update {missing:,} is missing"
-            raise ValueError(f"{path}: {message}. Put the file back as the run wrote it, or leave the run out")
+            raise ValueError(f"{path}: {message}. Restore the file as the run wrote it, or leave the run out")
     return rows
 
 

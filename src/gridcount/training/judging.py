@@ -73,11 +73,11 @@ class Worth(NamedTuple):
         slack = FAR * max(self.high - self.low, abs(self.high), abs(self.low), 1e-6)
         low, worst, high = (self.low, self.worst, self.high) if ended else (min(self.low, 0), min(self.worst, 0), max(self.high, 0))
         if q > high + slack:
-            return f"far above {self.high:.4g}, the most that the log's rewards can add up to"
+            return f"far above {self.high:.4g}, the largest possible sum of the log's rewards"
         if q < low - slack:
-            return f"far below {self.low:.4g}, the least that the log's rewards can add up to"
+            return f"far below {self.low:.4g}, the smallest possible sum of the log's rewards"
         if q < worst - slack:
-            return f"far below {self.worst:.4g}, the least that any decision of the log was worth ({self.mean:.4g} on average)"
+            return f"far below {self.worst:.4g}, the smallest return in the log ({self.mean:.4g} on average)"
         return None
 
 
@@ -119,7 +119,7 @@ class LogJudge:
             return None
         self._warned.add(kind)
         q = f"{row['q_data']:.4g}"
-        return f"warning: seed {row['seed']} values the log's decisions at {q} on average (Q), {problem}: {self.way_out(problem)}"
+        return f"warning: seed {row['seed']} estimates a mean value (Q) of {q} for the log's actions, {problem}: {self.way_out(problem)}"
 
     def way_out(self, problem: str) -> str:
         """Which flags to change about a problem of values."""
@@ -136,4 +136,4 @@ def caution_flag(algorithm: Any, more: bool) -> str:
     for name, grows in CAUTION.items():
         if name in own:
             return f"a {'larger' if grows == more else 'smaller'} --{name.replace('_', '-')} (it is {getattr(algorithm, name):g})"
-    return "an algorithm that keeps near the log, such as gpc-sac, cql or bc" if more else "more updates"
+    return "an algorithm that stays close to the log, such as gpc-sac, cql or bc" if more else "more updates"

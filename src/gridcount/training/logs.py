@@ -142,7 +142,7 @@ def read_rows(directory: Path) -> list[Row]:
     path = directory / METRICS
     if not path.exists():
         raise FileNotFoundError(f"{directory}: not a run directory, it holds no {METRICS}")
-    way_out = "put the file back as the run wrote it, or leave the run out"
+    way_out = "restore the file as the run wrote it, or leave the run out"
     rows: list[Row] = []
     for number, row in enumerate(read_lines(path, dict[str, Whole | Real | None], way_out), start=1):
         convert_record(row, _RowKeys, f"{path}, line {number}", way_out)

@@ -49,7 +49,7 @@ def describe_starts(directory: Path) -> list[Start]:
 def _read(directory: Path) -> tuple[list[dict[str, Any]], list[Start]]:
     """The entries with all that they say, and as far as others read them."""
     path = directory / "environment.json"
-    way_out = "put the file back as the run wrote it, or delete it: it only records machines and versions"
+    way_out = "restore the file as the run wrote it, or delete it: it only records machines and versions"
     if not path.exists():
         return [], []
     entries = read_record(path, list[dict[str, Any]], way_out)

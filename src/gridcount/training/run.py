@@ -47,8 +47,8 @@ OWN_FILES = (
     store.FOLDER,
     "tensorboard",
 )  # what a run makes besides config.json, which comes first
-AFTER_BLOCK = "stopping after this block of updates; press Ctrl-C again to stop at once"
-AT_ONCE = "stopped at once; go on from the last checkpoint, if there is one, with --run {} --resume"
+AFTER_BLOCK = "stopping after this block of updates; press Ctrl-C again to stop immediately"
+AT_ONCE = "stopped immediately; resume from the last checkpoint, if there is one, with --run {} --resume"
 
 
 Stops = Callable[[Row], bool | None]  # sees a row of metrics and says whether the run should stop
@@ -136,7 +136,7 @@ def read_plan(directory: Path) -> Plan:
     path = directory / "config.json"
     if not path.exists():
         raise FileNotFoundError(f"{directory}: not a run directory, it holds no config.json")
-    plan = read_record(path, Plan, "put the file back as the run wrote it, or start a new run", closed=True)
+    plan = read_record(path, Plan, "restore the file as the run wrote it, or start a new run", closed=True)
     try:
         plan.check_numbers()
     except ValueError as error:
@@ -176,7 +176,7 @@ def train(
     validate_plan(plan, prepared)
     for name, count in {"keep": keep, "keep_policies": keep if keep_policies is None else keep_policies}.items():
         if count < 1:
-            raise ValueError(f"{name} is {count}; a run keeps at least 1")
+            raise ValueError(f"{name} is {count}; it must be at least 1")
     busy = f"{directory}: another process is training this run; wait until it ends, or stop it first"
     validate_no_links(directory)
     with locked(directory / "run", busy):
@@ -238,7 +238,7 @@ def _train(
                     last_save = time.monotonic()
             if stop.requested and training.done < plan.updates:
                 training.save(kept)
-                raise Interrupted(f"stopped at update {training.done:,}; everything is in {directory}")
+                raise Interrupted(f"stopped at update {training.done:,}; all files are in {directory}")
     return read_rows(directory)
 
 
@@ -257,7 +257,7 @@ def _open_log(directory: Path, plan: Plan, record: Record) -> MetricLog:
     """The run's metrics as they were at a checkpoint; files that had to be made again are named."""
     log = MetricLog(directory, plan.seeds, record)
     for name in log.rebuilt:
-        print(f"{directory / name} was missing or changed, and was made again from metrics.jsonl", file=sys.stderr)
+        print(f"{directory / name} was missing or changed, and was rebuilt from metrics.jsonl", file=sys.stderr)
     return log
 
 
@@ -368,7 +368,7 @@ def restore_policies(directory: Path, prepared: Prepared) -> tuple[list[Any], li
     plan = read_plan(directory)
     saved = numbered(directory / "checkpoints")
     if not saved:
-        raise FileNotFoundError(f"{directory}: the run has no checkpoint yet; let it train a little longer")
+        raise FileNotFoundError(f"{directory}: the run has no checkpoint yet; wait until it has written one")
     states, record = _restore(saved[-1], [_template(prepared)] * len(plan.seeds), plan)
     acting = jax.jit(partial(act, prepared.algorithm))
     return states, [_policy(acting, state) for state in states], record.updates
@@ -386,7 +386,7 @@ def validate_same_plan(directory: Path, plan: Plan) -> None:
     changed = {name: (before.get(name), after.get(name)) for name in before | after if before.get(name) != after.get(name)}
     if changed:
         listed = "; ".join(f"{name} was {old}, now {new}" for name, (old, new) in changed.items())
-        raise ValueError(f"{directory}: cannot resume, because {listed}. Repeat the run's own flags, or start a new run")
+        raise ValueError(f"{directory}: cannot resume, because {listed}. Use the run's own flags, or start a new run")
 
 
 def fingerprint(data: Transitions) -> str:
@@ -417,7 +417,7 @@ def _reporting(display: Display, seed: int, stop: Stop) -> Report:
     def report(what: str, done: int, updates: int) -> None:
         display.pretrained(f"seed {seed}: {what}", done, updates)
         if stop.requested:
-            raise Interrupted(f"stopped while learning the {what} of seed {seed}, which starts again when the run goes on")
+            raise Interrupted(f"stopped while learning the {what} of seed {seed}, which starts again when the run is resumed")
 
     return report
 

@@ -169,7 +169,7 @@
       this.cross = shape("line", { class: "cross", y1: top, y2: bottom, x1: 0, x2: 0, visibility: "hidden" });
       this.rubber = shape("rect", { class: "rubber", visibility: "hidden" });
       svg.append(this.cross, this.rubber);
-      if (!this.lines.length) svg.append(shape("text", { class: "empty", x: (left + right) / 2, y: (top + bottom) / 2, "text-anchor": "middle" }, this.options.empty?.() || "nothing is picked"));
+      if (!this.lines.length) svg.append(shape("text", { class: "empty", x: (left + right) / 2, y: (top + bottom) / 2, "text-anchor": "middle" }, this.options.empty?.() || "no method is selected"));
       this.showValues(this.cursor);
     }
     showValues(x) {
