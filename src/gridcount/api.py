@@ -1,4 +1,4 @@
-"""Training, policies and evaluation from Python, as the command line does them."""
+"""The Python API for training, policies and evaluation; it does the same as the command line."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -135,7 +135,7 @@ class Run:
 
     def __init__(self, directory: str | Path):
         self.directory = Path(directory)
-        runs.read_plan(self.directory)  # or an error that says what is missing
+        runs.read_plan(self.directory)  # raises an error if it is not a run
 
     @property
     def config(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class Run:
     def policy(self, seed: int | None = None, at: int | Literal["last", "oracle"] = "last") -> Policy:
         """The policy of a seed (by default the first) after a kept number of updates (by default the last).
 
-        "oracle" is the kept policy with the best score in training: a choice that nobody has without an environment.
+        "oracle" is the kept policy with the best score in training: selecting it needs an environment.
         """
         return policies_of(self.directory, seed=self.config["seeds"][0] if seed is None else seed, at=at)[0]
 
@@ -167,7 +167,7 @@ class Run:
         progress: bool = True,
         callback: Stops = never_stop,
     ) -> Self:
-        """Go on with a stopped run, or make it longer. Data that was never in a file must be given again."""
+        """Resume a stopped run, or make it longer. Data that was not read from a file must be passed again."""
         keep_compiled()
         plan = runs.read_plan(self.directory)
         algorithm = runs.algorithm_of(self.directory)
@@ -269,7 +269,7 @@ def _carry_out(
     keep_policies: int | None,
     checkpoint_seconds: float,
 ) -> Run:
-    """Train; a run that the callback stopped is as good as one that ended, and can be resumed."""
+    """Train; a run that the callback stopped is returned like a finished one, and can be resumed."""
     stopped = False
 
     def watching(row: Row) -> bool:
@@ -311,7 +311,7 @@ class Silent:
         """Nothing."""
 
     def warn(self, text: str) -> None:
-        """A warning for whoever looks at warnings, since nothing is printed."""
+        """Issue a Python warning, because nothing is printed."""
         import warnings
 
         warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""The command line: flags in, one call, a table or a picture out. Heavy imports wait until a command needs them."""
+"""The command line. Heavy modules are imported only when a command needs them."""
 
 import sys
 from importlib import import_module

@@ -323,7 +323,7 @@ def _divergences(section: Section) -> tuple[str, ...]:
 def _aggregate_notes(section: Section) -> tuple[str, ...]:
     shared = section.common_datasets()
     compared = section.compared()
-    notes = [f"Over the {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have: {', '.join(shared)}."]
+    notes = [f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have: {', '.join(shared)}."]
     if left_out := dict.fromkeys(each.method for each in section.scored if each.method not in compared):
         notes.append(f"Left out, with fewer than half of the datasets: {', '.join(left_out)}.")
     sizes = [len(each.scored_seeds) for each in section.aggregated()]

@@ -1,4 +1,4 @@
-"""Training that diverged: how it is noticed, its likeliest cause, and what to do about it."""
+"""Divergence of training: detection, the most likely cause, and advice."""
 
 import math
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ from gridcount.networks import Normaliser
 from gridcount.training.judging import caution_flag
 from gridcount.training.loop import SeedMetrics
 
-EXPLODED = 1e8  # no metric of a healthy run reaches this many squares of what its rewards can add up to,
-LEAST_SCALE = 100.0  # of which at least this is taken for granted: rewards of 1 for ever
-LARGE_RETURN = 1e6  # sums of rewards beyond which networks hardly learn values
+EXPLODED = 1e8  # a metric above this times the squared largest return means divergence;
+LEAST_SCALE = 100.0  # the largest return is assumed to be at least this: a reward of 1 at every step
+LARGE_RETURN = 1e6  # networks do not learn sums of rewards above this
 
 
 class Diverged(RuntimeError):
@@ -29,15 +29,15 @@ class Diverged(RuntimeError):
 
 
 def metric_limit(algorithm: Any, rows: Batch) -> float:
-    """What no metric may reach: losses are squares of values, and values grow with the rewards."""
+    """The limit of all metrics: losses are squares of values, and values grow with the rewards."""
     scale = float(np.abs(rows.reward).max()) / max(1 - getattr(algorithm, "discount", 0.0), 1e-6)
     return EXPLODED * max(scale, LEAST_SCALE) ** 2
 
 
 def find_divergence(metrics: SeedMetrics, limit: float, seeds: Sequence[int], states: Sequence[Any]) -> tuple[int, str] | None:
-    """The seed and what became of it, of the first bad metric or weight; None where training is healthy.
+    """The seed and the problem of the first bad metric or weight; None if there is none.
 
-    Weights that went bad in a block's last update have not been seen by any metric yet.
+    Weights are checked too, because no metric includes a block's last update.
     """
     bad_metrics = (
         (seed, f"metric '{name}' became {value:.3g}")
@@ -55,7 +55,7 @@ def find_divergence(metrics: SeedMetrics, limit: float, seeds: Sequence[int], st
 
 
 def why_diverged(prepared: Prepared, data: Transitions | None, q: float | None) -> str:
-    """The likeliest cause of values that exploded, and what to do about it."""
+    """The most likely cause of the divergence, and advice."""
     if huge := _huge_value(prepared, data):
         return huge
     algorithm = prepared.algorithm
@@ -75,7 +75,7 @@ def why_diverged(prepared: Prepared, data: Transitions | None, q: float | None) 
 
 
 def _huge_value(prepared: Prepared, data: Transitions | None) -> str | None:
-    """A value of the data that is too large as the algorithm learns from it, by its column and row; None where there is none."""
+    """A message with the column and row of a value that is too large for the algorithm; None if there is none."""
     algorithm, rows = prepared.algorithm, prepared.rows
     seen: Any = Normaliser.fit(rows.observation) if getattr(algorithm, "normalise", False) else np.asarray
     for column, name in {"observation": "{}", "next_observation": "next {}"}.items():

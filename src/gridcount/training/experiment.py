@@ -19,13 +19,13 @@ from gridcount.training.logs import Row
 from gridcount.training.progress import Display
 from gridcount.training.run import Plan, Stops, never_stop
 
-EVALUATE_EVERY = 5000  # updates, where nobody says otherwise
-ShowFindings = Callable[[str, list[checks.Finding]], None]  # shows a dataset's problems to a person
+EVALUATE_EVERY = 5000  # updates, by default
+ShowFindings = Callable[[str, list[checks.Finding]], None]  # shows a dataset's problems to the user
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is ready to be trained: a plan with every automatic value settled, and the data it was settled by."""
+    """An experiment that is ready to be trained: a plan without automatic values, and its data."""
 
     plan: Plan
     prepared: Prepared
@@ -34,9 +34,9 @@ class Experiment:
 
     @classmethod
     def prepare(cls, plan: Plan, algorithm: Any, data: Transitions, *, resumed: Path | None = None) -> "Experiment":
-        """Settle what depends on the data, and refuse what cannot be carried out before a directory is made for it.
+        """Set the automatic values from the data, and validate the plan before a directory is created.
 
-        A run that is resumed must be the same experiment, and keeps the schedule it began with.
+        A resumed run must be the same experiment, and keeps its schedule.
         """
         before = runs.read_plan(resumed).fields if resumed else {}
         prepared = with_run_length(algorithm, plan.updates, before).prepare(data)
@@ -56,7 +56,7 @@ class Experiment:
         save_every: float = 60.0,
         callback: Stops = never_stop,
     ) -> list[Row]:
-        """Carry it out in a directory, from its newest checkpoint if there is one; returns all rows of metrics."""
+        """Train in a directory, from its newest checkpoint if there is one; returns all rows of metrics."""
         return runs.train(
             self.plan,
             self.prepared,
@@ -72,9 +72,9 @@ class Experiment:
 
 
 def load_checked(plan: Plan, *, memory_map: bool = False, show: ShowFindings, progress: Progress | None = None) -> Transitions:
-    """A plan's data, all its problems told before an hour is spent on it; errors end the experiment.
+    """Load a plan's data and show all its problems; raises ValueError if there are errors.
 
-    It is left on disk where asked, or where it would fill more than half of the memory.
+    The data stays on disk if `memory_map` is set, or if it would fill more than half of the memory.
     """
     findings: list[checks.Finding] | None = None
     units = plan.action_units()
@@ -88,14 +88,14 @@ def load_checked(plan: Plan, *, memory_map: bool = False, show: ShowFindings, pr
     except ValueError:
         _show_problems(plan.dataset, findings or [], show)
         raise
-    if findings is None:  # imported or left on disk: the log itself was judged when it was imported
+    if findings is None:  # imported or on disk: the log was checked at the import
         findings = checks.check(data)
     validate_findings(plan.dataset, findings, show)
     return data
 
 
 def validate_findings(name: str, findings: list[checks.Finding], show: ShowFindings) -> None:
-    """Show a dataset's errors and warnings, and raise where it has errors."""
+    """Show a dataset's errors and warnings, and raise ValueError if it has errors."""
     _show_problems(name, findings, show)
     if errors := [finding for finding in findings if finding.severity == "error"]:
         problems = "; ".join(f"'{finding.column}' {finding.problem}" if finding.column else finding.problem for finding in errors)
@@ -103,7 +103,7 @@ def validate_findings(name: str, findings: list[checks.Finding], show: ShowFindi
 
 
 def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Transitions]:
-    """The data and the prepared algorithm of a run, as they were when it started; the data may be at hand already."""
+    """The data and the prepared algorithm of a run, as when it started; `data` is used if it is given."""
     plan, algorithm = runs.read_plan(run), runs.algorithm_of(run)
     if data is None:
         try:
@@ -118,7 +118,7 @@ def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Tr
 
 
 def find_environment(dataset: str, wanted: str | None) -> tuple[str | None, str]:
-    """Where to score policies, and if nowhere, why: training must not need the simulator of a dataset that comes with one."""
+    """The environment that scores policies, or None and the reason; training must not need a simulator."""
     if wanted is not None:
         return wanted, ""
     if has_environment(dataset):
@@ -141,7 +141,7 @@ def find_environment(dataset: str, wanted: str | None) -> tuple[str | None, str]
 
 
 def drop_unfit_environment(plan: Plan, data: Transitions) -> tuple[Plan, str]:
-    """The plan without an environment that nobody asked for and that does not fit the data, and why it was left out."""
+    """The plan without a default environment that does not match the data, and the reason."""
     if plan.environment is None:
         return plan, ""
     try:

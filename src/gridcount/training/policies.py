@@ -1,4 +1,4 @@
-"""The policies of a run: those kept in its folder `policy/`, or in runs that have none, those of its last checkpoint."""
+"""The policies of a run: from its folder `policy/`, or without one from its last checkpoint."""
 
 from pathlib import Path
 
@@ -15,8 +15,8 @@ LAST, ORACLE = "last", "oracle"
 def policies_of(path: Path, *, seed: int | None = None, at: int | str = LAST) -> list[Policy]:
     """The policies of a run directory, or of a folder `policy/`: each seed's, or one seed's.
 
-    `at` is a number of updates whose policies were kept, "last", or "oracle": the kept one with the best score in training, which is a
-    choice that needs an environment.
+    `at` is a number of updates whose policies were kept, "last", or "oracle": the kept one with the best score in training, which
+    needs an environment.
     """
     if not has_policy(path):
         return _from_checkpoint(path, seed, at)
@@ -40,7 +40,7 @@ def _best(path: Path, seed: int) -> int:
 
 
 def _from_checkpoint(run: Path, seed: int | None, at: int | str) -> list[Policy]:
-    """The policies in a run's last checkpoint, which take its training data to read."""
+    """The policies in a run's last checkpoint; reading them needs the training data."""
     plan = runs.read_plan(run)
     if seed is not None and seed not in plan.seeds:
         raise ValueError(f"{run}: there is no seed {seed}; it holds {', '.join(map(str, plan.seeds))}")

@@ -46,16 +46,16 @@ OWN_FILES = (
     "checkpoints",
     store.FOLDER,
     "tensorboard",
-)  # what a run makes besides config.json, which comes first
+)  # files of a run besides config.json, which is written first
 AFTER_BLOCK = "stopping after this block of updates; press Ctrl-C again to stop immediately"
 AT_ONCE = "stopped immediately; resume from the last checkpoint, if there is one, with --run {} --resume"
 
 
-Stops = Callable[[Row], bool | None]  # sees a row of metrics and says whether the run should stop
+Stops = Callable[[Row], bool | None]  # receives a row of metrics and returns True to stop the run
 
 
 def never_stop(row: Row) -> None:
-    """A callback that stops nothing."""
+    """A callback that never stops the run."""
 
 
 class Interrupted(RuntimeError):
@@ -64,33 +64,33 @@ class Interrupted(RuntimeError):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to train, on what, for how long: everything a run's result depends on, besides code and machine."""
+    """Everything that a run's result depends on, besides code and machine."""
 
     dataset: str  # a name or a file
     environment: str | None  # where policies are scored; None: they are not
     algorithm: str
-    fields: dict[str, Any]  # the algorithm's hyper-parameters, every "auto" settled
+    fields: dict[str, Any]  # the algorithm's hyper-parameters, without "auto"
     seeds: tuple[Count, ...]
     updates: AtLeastOne
     evaluate_every: AtLeastOne
     episodes: AtLeastOne
     fingerprint: str  # of the data
-    scale_actions: bool = False  # how a file's actions came to lie in [-1, 1]
+    scale_actions: bool = False  # how a file's actions were scaled to [-1, 1]
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
     source: str = ""  # of a published name: "d4rl" or "generated"; "" for a file, and where it was not recorded
     columns: dict[str, str] = field(default_factory=dict)  # of a table: role -> the columns that were named for it
 
     def check(self) -> None:
-        """Refuse a plan that cannot be carried out, before anything is computed."""
+        """Raise ValueError for an invalid plan, before anything is computed."""
         self.check_numbers()
         if self.algorithm not in ALGORITHMS:
             raise unknown("algorithm", self.algorithm, tuple(ALGORITHMS))
         if self.environment is not None:
-            dimensions(self.environment)  # which makes it, or says why not
+            dimensions(self.environment)  # creates it, or raises the reason
 
     def check_numbers(self) -> None:
-        """Refuse numbers that no run can have."""
+        """Raise ValueError for invalid numbers."""
         if not self.seeds or self.updates < 1 or self.evaluate_every < 1 or self.episodes < 1:
             raise ValueError("seeds, updates, evaluate-every and episodes must all be at least 1")
         if min(self.seeds) < 0:
@@ -104,7 +104,7 @@ class Plan:
         return done == self.updates or done % self.evaluate_every == 0
 
     def action_units(self) -> ActionUnits:
-        """How the data came to have its actions in [-1, 1]."""
+        """How the data's actions were scaled to [-1, 1]."""
         return ActionUnits(self.scale_actions, self.action_low, self.action_high)
 
     def block_after(self, done: int) -> int:
@@ -167,11 +167,11 @@ def train(
     judge: LogJudge | None = None,
     callback: Stops = never_stop,
 ) -> list[Row]:
-    """Carry out a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics.
+    """Train a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics.
 
-    With the data that `prepared` was made of, policies are compared with it at every evaluation, their actions are in its units, and
-    they are kept in the folder `policy/`: as many as checkpoints, unless `keep_policies` says otherwise.
-    A judge that was fitted to it before is used as it is. `callback` sees every row of metrics, and the run stops where it returns True.
+    If `data` is given, policies are compared with it at every evaluation, their actions are in its units, and they are kept in the
+    folder `policy/`: as many as checkpoints, or `keep_policies`. A `judge` that was fitted before is reused.
+    `callback` receives every row of metrics; the run stops if it returns True.
     """
     validate_plan(plan, prepared)
     for name, count in {"keep": keep, "keep_policies": keep if keep_policies is None else keep_policies}.items():
@@ -191,7 +191,7 @@ def train(
 
 
 class _Kept(NamedTuple):
-    """What stays on disk, and how often it is written."""
+    """How many files are kept, and how often they are written."""
 
     checkpoints: int
     policies: int
@@ -199,7 +199,7 @@ class _Kept(NamedTuple):
 
 
 def validate_plan(plan: Plan, prepared: Prepared) -> None:
-    """Refuse what cannot be carried out with this data, before a directory is made for it."""
+    """Raise ValueError if the plan is invalid for this data, before a directory is created."""
     plan.check()
     if plan.environment is not None:
         validate_dimensions(plan.environment, prepared.rows.observation.shape[1], prepared.rows.action.shape[1])
@@ -243,7 +243,7 @@ def _train(
 
 
 def _newest(directory: Path, plan: Plan, prepared: Prepared) -> tuple[list[Any] | None, Record]:
-    """The states and the record of a run's newest checkpoint; without one no states, and the record of a run that begins."""
+    """The states and the record of a run's newest checkpoint; without a checkpoint, None and an empty record."""
     saved = numbered(directory / "checkpoints")
     if not saved:
         return None, Record(updates=0, pending=[], sizes={})
@@ -254,7 +254,7 @@ def _newest(directory: Path, plan: Plan, prepared: Prepared) -> tuple[list[Any] 
 
 
 def _open_log(directory: Path, plan: Plan, record: Record) -> MetricLog:
-    """The run's metrics as they were at a checkpoint; files that had to be made again are named."""
+    """The run's metrics as at a checkpoint; prints which files were rebuilt."""
     log = MetricLog(directory, plan.seeds, record)
     for name in log.rebuilt:
         print(f"{directory / name} was missing or changed, and was rebuilt from metrics.jsonl", file=sys.stderr)
@@ -263,7 +263,7 @@ def _open_log(directory: Path, plan: Plan, record: Record) -> MetricLog:
 
 @dataclass
 class _Training:
-    """A run while it trains: the steps between which it can stop."""
+    """A run during training, in steps between which it can stop."""
 
     plan: Plan
     prepared: Prepared
@@ -282,7 +282,7 @@ class _Training:
         self.limit = metric_limit(self.prepared.algorithm, self.prepared.rows)
 
     def advance(self, size: int) -> None:
-        """Make a block of updates, and stop where it diverged."""
+        """Make a block of updates; raises Diverged if it diverged."""
         metrics = self.learners.advance(self.done, size, self.plan.block_after(self.done + size))
         if found := find_divergence(metrics, self.limit, self.plan.seeds, self.learners.states):
             raise self._diverged(*found, metrics)
@@ -291,7 +291,7 @@ class _Training:
         self.display.advance(self.done, self.pending[-1][1])
 
     def evaluate(self) -> list[Row]:
-        """Score every seed's policy, hold it against the log, and write a row each."""
+        """Score every seed's policy, compare it with the log, and write a row for each."""
         in_units = None if self.data is None else self.data.in_units
         states, observation_dim = self.learners.states, self.prepared.rows.observation.shape[1]
         evaluations = _evaluate(self.plan, self.act, states, self.done, in_units, observation_dim)
@@ -309,7 +309,7 @@ class _Training:
         return rows
 
     def save(self, kept: _Kept) -> None:
-        """Write a checkpoint and the policies, and remove the oldest of those beyond what is kept."""
+        """Write a checkpoint and the policies, and remove the oldest ones."""
         arrays = {
             f"seed{seed}{name}": leaf
             for seed, state in zip(self.plan.seeds, self.learners.states, strict=True)
@@ -324,16 +324,16 @@ class _Training:
             self._save_policies(self.data, kept.policies)
 
     def _save_policies(self, data: Transitions, keep: int) -> None:
-        """Keep what acting needs, apart from what training needs."""
+        """Write the policies without the training state."""
         folder = self.directory / store.FOLDER
         if not (folder / store.COUNTS).exists():
             store.write_counts(folder, LogCounts.fit(data))
         actors = {seed: self.prepared.algorithm.actor(state) for seed, state in zip(self.plan.seeds, self.learners.states, strict=True)}
         store.write_actors(folder, self.done, actors, keep)
-        store.write_facts(folder, policy_facts(self.plan, data))  # last: with it the folder is a policy
+        store.write_facts(folder, policy_facts(self.plan, data))  # last: a folder with this file is a complete policy
 
     def _diverged(self, seed: int, what: str, metrics: SeedMetrics) -> Diverged:
-        """What to raise, with the last good checkpoint and the likeliest cause."""
+        """The error to raise, with the last good checkpoint and the most likely cause."""
         kept = numbered(self.directory / "checkpoints")
         last = f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. "
         q = float(metrics["q_data"][self.plan.seeds.index(seed)]) if "q_data" in metrics else None
@@ -341,14 +341,14 @@ class _Training:
 
 
 def host_actor(prepared: Prepared, state: Any) -> Actor:
-    """A state's policy in NumPy's arrays."""
+    """A state's policy as NumPy arrays."""
     made = prepared.algorithm.actor(state)
     actor: Actor = jax.tree.map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "shape") else leaf, made)  # flags stay as they are
     return actor
 
 
 def policy_facts(plan: Plan, data: Transitions) -> store.Facts:
-    """What a run's policies are, for whoever acts with them."""
+    """The description of a run's policies."""
     return store.Facts(
         algorithm=plan.algorithm,
         fields=plan.fields,
@@ -375,13 +375,13 @@ def restore_policies(directory: Path, prepared: Prepared) -> tuple[list[Any], li
 
 
 def validate_same_plan(directory: Path, plan: Plan) -> None:
-    """A run goes on as it began: only its number of updates may grow."""
+    """Raise ValueError if a resumed run has another plan; only its number of updates may grow."""
     before, after = (json.loads(json.dumps(asdict(each))) for each in (read_plan(directory), plan))
     if after["updates"] < before["updates"]:
         raise ValueError(f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}")
     free = {"updates"}
     if before["fingerprint"] == after["fingerprint"]:
-        free |= {"dataset", "source", "columns"}  # the same rows, wherever they lie and whatever they are called
+        free |= {"dataset", "source", "columns"}  # the same rows, whatever their path and names
     before, after = (each | each.pop("fields") | dict.fromkeys(free) for each in (before, after))
     changed = {name: (before.get(name), after.get(name)) for name in before | after if before.get(name) != after.get(name)}
     if changed:
@@ -412,7 +412,7 @@ def _template(prepared: Prepared) -> Any:
 
 
 def _reporting(display: Display, seed: int, stop: Stop) -> Report:
-    """What tells the display of a seed's pre-training, and ends it when the user wants to stop."""
+    """A callback that reports a seed's pre-training to the display, and stops it if the user wants to stop."""
 
     def report(what: str, done: int, updates: int) -> None:
         display.pretrained(f"seed {seed}: {what}", done, updates)
@@ -440,7 +440,7 @@ def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], R
 
 
 def _evaluate(plan: Plan, act: Any, states: list[Any], done: int, in_units: InUnits | None, observation_dim: int) -> list[dict[str, float]]:
-    """Each seed's scores; start states differ from evaluation to evaluation, but not from run to run."""
+    """Each seed's scores; start states differ between evaluations, but not between runs."""
     if plan.environment is None:
         return [{} for _ in plan.seeds]
     name, episodes = plan.environment, plan.episodes
