@@ -1,4 +1,4 @@
-"""Data that is in memory already: NumPy arrays, data frames, episodes. They become a log as files do, with the same checks."""
+"""Data in memory: NumPy arrays, data frames, episodes. They are converted to a log like files, with the same checks."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -13,14 +13,14 @@ from gridcount.data.log import Arrays, BadValue, Log, OpenTable, Problems, actio
 from gridcount.data.tables import from_arrow, read_table, text_error
 from gridcount.data.transitions import Transitions
 
-Ends = tuple[Any, Any]  # what -1 and 1 stand for, each None where nobody says
+Ends = tuple[Any, Any]  # values that are mapped to -1 and 1; None if not given
 FIELDS = ("observations", "actions", "rewards", "terminations", "truncations")  # of an episode
 
 
 def from_arrays(
     columns: Mapping[str, Any], names: tuple[tuple[str, ...], tuple[str, ...]], ends: Ends, scale_actions: bool, name: str
 ) -> Transitions:
-    """Transitions of arrays by role."""
+    """Transitions from arrays by role."""
     arrays = {role: np.asarray(values) for role, values in columns.items()}
     rows = arrays["observation"].shape[:1]
     for role, values in arrays.items():
@@ -35,7 +35,7 @@ def from_arrays(
 
 
 def _validate_names(name: str, role: str, given: tuple[str, ...], dims: int) -> None:
-    """Raise where the names of a role's dimensions are not as many as they."""
+    """Raise ValueError if the number of names differs from the number of dimensions."""
     if given and len(given) != dims:
         raise ValueError(f"{name}: {len(given)} {role}_names for {dims} {role} dimensions; give one for each")
 
@@ -55,7 +55,7 @@ def from_episodes(episodes: Any, ends: Ends, scale_actions: bool, name: str) -> 
     logs = [_episode(f"{name}, episode {number}", episode) for number, episode in enumerate(found)]
     if not logs:
         raise ValueError(f"{name}: holds no episode")
-    if any(log.next_observation is None for log in logs):  # then all are read as those are that lack the state after the last step
+    if any(log.next_observation is None for log in logs):  # then all are read like those without the observation after the last step
         logs = [replace(log, next_observation=None) for log in logs]
     log = replace(join(name, logs), source=name, action_low=low, action_high=high)
     return _transitions(log, ends, scale_actions, name)
@@ -82,7 +82,7 @@ def _arrays_table(name: str, arrays: Mapping[str, NDArray[Any]]) -> OpenTable:
 
 
 def _numbers(name: str, column: str, values: NDArray[Any], text_is_fine: bool, problems: Problems) -> NDArray[Any]:
-    """A column as it is where it holds numbers; a column of Python objects is read as numbers where that is possible."""
+    """A numeric column unchanged; a column of Python objects is converted to numbers if possible."""
     if values.dtype.kind in "biuf" or text_is_fine:
         return values
     try:
@@ -102,7 +102,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _arrow_table(name: str, frame: Any) -> OpenTable | None:
-    """A table that can be read as Arrow's, where PyArrow is installed; None: read its columns instead."""
+    """A table in Arrow format, if PyArrow is installed; None: read its columns instead."""
     if not hasattr(frame, "__arrow_c_stream__"):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Where files that were made, downloaded or imported are kept."""
+"""The folder of generated, downloaded and imported files."""
 
 import os
 from pathlib import Path
@@ -13,7 +13,7 @@ def cache_directory() -> Path:
 
 
 def make_cache_folder(name: str) -> Path:
-    """A folder of the cache, there and writable, before anything is made or fetched that should go into it."""
+    """Create a folder of the cache; raises OSError if it is not writable."""
     folder = cache_directory() / name
     try:
         folder.mkdir(parents=True, exist_ok=True)

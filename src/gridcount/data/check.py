@@ -1,4 +1,4 @@
-"""What is wrong with a log, where, and what to do about it: every problem at once, before anyone trains on it."""
+"""Checks of a log before training: all problems, with column, row and advice."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -22,20 +22,20 @@ from gridcount.data.transitions import ACTION_SLACK, CHUNK, HUGE, Float, Transit
 
 Severity = Literal["error", "warning", "note"]
 
-SCALES = 1e4  # ratio of ranges beyond which one dimension drowns in another
-TINY_ACTIONS = 0.1  # actions that never leave this were probably never scaled
-MISALIGNED_ERROR = 0.1  # share of rows whose next observation is not the row below, from which the file is wrong rather than odd
-ONE_ROW_WARNING = 0.05  # share of rows that are episodes by themselves, from which that is no accident
+SCALES = 1e4  # ratio of ranges above which the smaller dimension is hardly used
+TINY_ACTIONS = 0.1  # actions within this range were probably not scaled
+MISALIGNED_ERROR = 0.1  # share of rows whose next observation is not the row below, above which it is an error
+ONE_ROW_WARNING = 0.05  # share of one-row episodes above which it is a warning
 SHUFFLED = 0.7  # mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
-USUAL_WARNING = 0.95  # share of rows with the same action, from which there is little to learn of others
-ROWS_PER_VALUE = 20  # rows per different value, from which few values are no accident of a short log
-UNEVEN = 0.05  # of a step: how far equally spaced values may lie from their places
-SHORTEST_TWIN = 3  # rows; shorter episodes may well coincide
+USUAL_WARNING = 0.95  # share of rows with the same action above which it is a warning
+ROWS_PER_VALUE = 20  # rows per distinct value above which an action counts as discrete
+UNEVEN = 0.05  # tolerance of equally spaced values, as a share of the step
+SHORTEST_TWIN = 3  # rows; shorter episodes may be equal by chance
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem. Errors stop training; warnings cost performance or hint at a mistake; notes are facts worth knowing."""
+    """One problem. Errors stop training; warnings cost performance or hint at a mistake; notes are information."""
 
     severity: Severity
     file: str
@@ -53,7 +53,7 @@ def check(
 ) -> list[Finding]:
     """Every problem of a log, errors first; a file that cannot be read at all is a single error.
 
-    `action_bounds` are what actions should lie in. With `scale_actions` their ranges are judged only where the file declares bounds.
+    Actions must lie in `action_bounds`. With `scale_actions`, ranges are checked only if the file declares bounds.
     """
     if isinstance(data, str | Path):
         try:
@@ -91,14 +91,14 @@ def check(
 
 
 def _unreadable(source: str, error: Exception) -> Finding:
-    """What a reader refused, as a finding: its messages end in what to do."""
+    """A reader's error as a finding; the message ends with the advice."""
     problem, _, advice = str(error).removeprefix(f"{source}: ").rpartition("; ")
     column, row = (error.column, error.row) if isinstance(error, BadValue) else (None, None)
     return Finding("error", source, column, row, problem or advice, advice if problem else "repair or replace the file")
 
 
 def exit_code(findings: list[Finding]) -> int:
-    """0 where there is nothing but notes, 1 where there are warnings, 2 where there are errors."""
+    """0 with only notes or nothing, 1 with warnings, 2 with errors."""
     return max(({"error": 2, "warning": 1}.get(finding.severity, 0) for finding in findings), default=0)
 
 
@@ -132,7 +132,7 @@ def _groups(log: Log, facts: Facts) -> list[tuple[Span, tuple[str, ...]]]:
 
 
 def _non_finite(log: Log, facts: Facts) -> Iterator[_Judgement]:
-    unreadable = {problem.column for problem in log.problems}  # NaN stands in for what could not be read
+    unreadable = {problem.column for problem in log.problems}  # NaN replaces unreadable values
     for span, names in _groups(log, facts):
         for d in np.flatnonzero(span.non_finite):
             if names[d] in unreadable or names[d].rpartition("[")[0] in unreadable:
@@ -171,7 +171,7 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
 
 
 def _few_actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
-    """Actions that are no quantities, or that the log hardly varies: whether or not they will be scaled."""
+    """Actions that are not continuous, or that hardly vary."""
     span, bins = facts.action, auto_bins(log.action.shape[1])[0]
     if facts.whole_actions and span.low.min() >= 0 and not span.constant.all():
         yield (
@@ -196,12 +196,12 @@ def _few_actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
 
 
 def _are_few(values: set[float], bins: int, rows: int) -> bool:
-    """Whether an action's different values leave bins between them empty, and not because the log is short."""
+    """Whether an action has so few distinct values that bins between them stay empty."""
     return len(values) - 1 < bins and rows >= ROWS_PER_VALUE * len(values)
 
 
 def _few_values_advice(columns: list[set[float]], bins: int) -> str:
-    """What to do about actions with few values: one number of bins, where it gives every value of every such column its own."""
+    """Advice for actions with few values: a number of bins that separates all values, if there is one."""
     problem = f"a policy chooses from a continuous range: with the default {bins} bins, actions between these values count as never seen"
     counts = {len(values) for values in columns}
     if len(counts) == 1 and all(map(_equally_spaced, columns)):
@@ -228,7 +228,7 @@ def _bounded(low: Float, high: Float, given: bool, log: Log, facts: Facts) -> It
 
 
 def _outside(action: Any, dimension: int, low: Any, high: Any, slack: float) -> tuple[int, int]:
-    """How many rows of one dimension leave their bounds, and the first of them."""
+    """The number of rows outside the bounds of one dimension, and the first of them."""
     count, first = 0, -1
     for start in range(0, len(action), CHUNK):
         values = np.asarray(action[start : start + CHUNK])[:, dimension]
@@ -287,7 +287,7 @@ def _scales(log: Log, facts: Facts) -> Iterator[_Judgement]:
 
 
 def _counted(log: Log, facts: Facts) -> Iterator[_Judgement]:
-    """Which columns tell the states apart that are counted: by default all that vary, with as many bins each as there is room for."""
+    """The columns that distinguish states when counting: by default all that vary, with as many bins as possible."""
     span = facts.observation
     low, high = span.low.astype(np.float32), span.high.astype(np.float32)
     cells = StateCells.over(low, high, auto_bins(facts.action.dims)[0], DEFAULT_RESOLUTION)
@@ -363,7 +363,7 @@ def _episodes(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "if this is not intended, check the episode column and the flags",
         )
     if log.problems:
-        return  # what could not be read is the same NaN everywhere, so episodes seem to repeat
+        return  # unreadable values are all NaN, so different episodes would look equal
     long = np.flatnonzero(lengths >= SHORTEST_TWIN)
     _, first, inverse = np.unique(facts.episode_digests[long], return_index=True, return_inverse=True)
     twins = long[first[inverse] != np.arange(len(long))]

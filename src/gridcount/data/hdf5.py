@@ -1,4 +1,4 @@
-"""HDF5 datasets that lie in their own file: what reaches for other files is refused before a value is read."""
+"""HDF5 datasets within one file: links to other files raise ValueError before a value is read."""
 
 import math
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ import h5py
 
 from gridcount.data.memory import memory_limit
 
-MOST_COMPRESSED = 2000  # times; what HDF5 files are compressed with cannot reach it
+MOST_COMPRESSED = 2000  # the compression of HDF5 files cannot exceed this factor
 SLACK = 1 << 16  # bytes that a compression may add to values that cannot be compressed
-PLAIN = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)  # filters that leave values their size, or nearly
+PLAIN = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)  # filters that hardly change the size
 MOST_LINKS = 16  # soft links one after the other
 
 
@@ -29,9 +29,9 @@ def open_hdf5(path: Path, what: str = "HDF5", again: str = "file") -> Iterator[h
 
 
 def find_in_file(file: h5py.File, key: str) -> Any:
-    """The dataset or group at `a/b/c`, or None; links and storage that lead to another file are refused.
+    """The dataset or group at `a/b/c`, or None; links and storage in another file raise ValueError.
 
-    HDF5 follows such links when an object is opened, so each link on the way is looked at first.
+    HDF5 follows such links when an object is opened, so each link is checked first.
     """
     place = _resolve_links(file, key, key, MOST_LINKS)
     found = None if place is None else file[place]
@@ -44,7 +44,7 @@ def find_in_file(file: h5py.File, key: str) -> Any:
 
 
 def _resolve_links(file: h5py.File, path: str, key: str, hops: int) -> str | None:
-    """The path of hard links that a path with soft ones means; `key` is what messages call it."""
+    """Resolve soft links in a path; `key` is its name in messages."""
     place = ""
     for part in filter(None, path.split("/")):
         if part == ".":
@@ -78,7 +78,7 @@ def _external_error(file: h5py.File, key: str, how: str) -> ValueError:
 
 
 def validate_size(source: str, key: str, dataset: h5py.Dataset) -> None:
-    """Refuse a shape that the file cannot hold, and pieces that do not fit into memory, before HDF5 allocates them."""
+    """Raise ValueError for a shape that the file cannot hold, or chunks that do not fit into memory."""
     piece = dataset.dtype.itemsize * math.prod(dataset.chunks or (0,))
     most = MOST_COMPRESSED * Path(dataset.file.filename).stat().st_size
     if dataset.nbytes > most or piece > most:
@@ -93,14 +93,14 @@ def validate_size(source: str, key: str, dataset: h5py.Dataset) -> None:
 
 
 def _compressions(dataset: h5py.Dataset) -> list[int]:
-    """The filters that values pass which may change their size."""
+    """The filters of a dataset that may change the size."""
     made = dataset.id.get_create_plist()
     filters = [made.get_filter(i)[0] for i in range(made.get_nfilters())]
     return [each for each in filters if each not in PLAIN]
 
 
 def _largest_stored(dataset: h5py.Dataset) -> int:
-    """Bytes that the largest stored piece of a dataset takes in the file."""
+    """Bytes of the largest stored chunk of a dataset."""
     sizes = [0]
     if dataset.chunks and dataset.size:
         dataset.id.chunk_iter(lambda info: sizes.append(info.size))

@@ -19,7 +19,7 @@ from gridcount.data.transitions import chunk_rows, chunks
 from gridcount.files import validate_no_link, validate_no_links
 
 PREFIX = "minari:"
-LOOKS = {"render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config"}  # options that do not change a task
+LOOKS = {"render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config"}  # options that do not change the task
 
 
 class _Steps(NamedTuple):
@@ -48,13 +48,13 @@ def find_minari(dataset_id: str) -> Path | None:
 
 
 def is_minari(folder: Path) -> bool:
-    """True where a folder, or its `data` subfolder, is laid out as Minari does."""
+    """Whether a folder, or its `data` subfolder, has Minari's layout."""
     data = _data_folder(folder)
     return (data / "main_data.hdf5").is_file() or ((data / "metadata.json").is_file() and any(data.glob("*/*.arrow")))
 
 
 def minari_folder(dataset: str | Path) -> Path:
-    """Where a dataset's data lies: a Minari folder, or an id such as `minari:D4RL/pen/human-v2` that Minari's own command downloaded."""
+    """The data folder of a dataset: a Minari folder, or an id such as `minari:D4RL/pen/human-v2` that Minari's own command downloaded."""
     text = str(dataset)
     if text.startswith(PREFIX):
         dataset_id = text.removeprefix(PREFIX)
@@ -173,14 +173,14 @@ def _entry(path: Path, observations: Any, key: str) -> Any:
 
 
 def minari_environment(dataset: str | Path) -> Collected | None:
-    """The environment that a Minari dataset was collected in, where it says."""
+    """The environment in which a Minari dataset was collected, if it is recorded."""
     return _environment(_metadata(minari_folder(dataset)))
 
 
 def _environment(metadata: dict[str, Any]) -> Collected | None:
     spec = _space(metadata, "env_spec")
     found, options = spec.get("id"), spec.get("kwargs")
-    if not isinstance(found, str) or not re.fullmatch(r"[\w./-]+", found):  # "module:id" would run a module that a file names
+    if not isinstance(found, str) or not re.fullmatch(r"[\w./-]+", found):  # a "module:id" from a file could run code
         return None
     return Collected(found, tuple(sorted(set(options) - LOOKS)) if isinstance(options, dict) else ())
 
