@@ -142,7 +142,7 @@ def test_a_word_where_a_number_belongs_is_refused_without_a_traceback(said: Said
         (["--seeds", "0"], "at least 1"),
         (["--episodes", "0"], "at least 1"),
         (["--evaluate-every", "0"], "at least 1"),
-        (["--keep", "0"], "at least 1 checkpoint"),
+        (["--keep", "0"], "at least 1"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -186,7 +186,7 @@ def test_data_make_writes_a_file_that_data_info_describes(tmp_path: Path, said: 
     assert "\x1b" not in out
     code, out, _ = said(["data", "info", str(path)])
     assert code == 0
-    for fact in ("transitions", "episodes", "terminal", "reward", "observation[3]", "action[1]"):
+    for fact in ("transitions", "episodes", "terminated", "reward", "observation[3]", "action[1]"):
         assert fact in out
     written = path.stat().st_mtime_ns
     assert said(["data", "make", UMAZE, "--transitions", "3000", "--seed", "5", "--directory", str(tmp_path)])[0] == 0

@@ -222,9 +222,9 @@ def test_a_log_that_unpacks_to_more_than_the_memory_is_refused_or_left_on_disk(
         monkeypatch.setattr(module, "memory_limit", lambda: 400_000)
     monkeypatch.setattr("gridcount.data.transitions.CHUNK_BYTES", 10_000)
     pieces = count_pieces(monkeypatch)
-    with pytest.raises(ValueError, match=r"memory; if it should be smaller|import it first"):
+    with pytest.raises(ValueError, match=r"memory are available; if it should be smaller|import it first"):
         load(path, memory_map=None)
-    with pytest.raises(ValueError, match=r"memory; if it should be smaller"):
+    with pytest.raises(ValueError, match=r"memory are available; if it should be smaller"):
         read_log(path)
     if suffix != ".csv":  # a text does not say how many rows it has
         assert len(pieces) <= 3

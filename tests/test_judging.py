@@ -197,7 +197,7 @@ def test_the_warning_comes_while_the_run_trains(log_file: Path, tmp_path: Path, 
     words += ["--pessimism", "1000", "--critic-rate", "0.02", "--q-floor", "-9000", "--algo", "gpc-sac", "--run", str(tmp_path / "run")]
     assert main(["train", str(log_file), *words]) == 0
     lines = capsys.readouterr().out.splitlines()
-    warnings = [place for place, line in enumerate(lines) if line.startswith("warning: seed 0 values")]
+    warnings = [place for place, line in enumerate(lines) if line.startswith("warning: seed 0 estimates a mean value")]
     assert len(warnings) == 1
     assert warnings[0] < max(place for place, line in enumerate(lines) if line.startswith("update "))
     assert "a smaller --pessimism (it is 1000)" in lines[warnings[0]]

@@ -1,10 +1,10 @@
-"""What people want to know of each algorithm before choosing one. The first line of its docstring is the idea."""
+"""Facts about each algorithm, for the list of algorithms. The first line of its docstring is the idea."""
 
 from typing import NamedTuple
 
 
 class About(NamedTuple):
-    """Where an algorithm comes from, how it keeps to the log, and what counting would add to it."""
+    """The family and paper of an algorithm, and what counting would add to it."""
 
     family: str
     paper: str

@@ -1,6 +1,6 @@
-"""BC: behavioural cloning, as the runs it is compared with do it (Fujimoto and Gu 2021; %BC: Chen et al. 2021).
+"""BC: behavioural cloning (Fujimoto and Gu 2021; %BC: Chen et al. 2021).
 
-A function of the observation is fitted to the log's actions by squared error: no value, no reward but to choose the episodes.
+A function of the observation is fitted to the log's actions by squared error: it uses no values, and rewards only to select episodes.
 """
 
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class BC:
         return BCState(policy, normaliser, optax.adam(self.policy_rate).init(policy), jnp.zeros((), jnp.int32))
 
     def update(self, state: BCState, batch: Batch, key: Array) -> tuple[BCState, Metrics]:
-        """One step down the mean squared error; nothing is drawn, so the key is not used."""
+        """One step down the mean squared error; it is deterministic, so the key is not used."""
         observation = state.normaliser(batch.observation)
 
         def loss(policy: Deterministic) -> tuple[Array, Metrics]:

@@ -136,7 +136,7 @@ class CQL(SoftFields):
 
 
 def threshold(config: CQL) -> float:
-    """What the weighted gap is held to; 0 without a threshold.
+    """The threshold of the weighted gap; 0 without a threshold.
 
     A sum of n terms of a kind is n/10 of one of ten, on average, so its logarithm is ln(10/n) less, whatever the values
     are: with `scale_threshold` the same is taken from the threshold, which is for ten.

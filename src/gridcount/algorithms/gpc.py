@@ -1,4 +1,4 @@
-"""GPC: grid-mapping pseudo-counts (Shen and Huang 2024) as a part that any actor-critic can host.
+"""GPC: grid-mapping pseudo-counts (Shen and Huang 2024), which can be added to any actor-critic (the host).
 
 A host draws its policy's actions at the batch's states; this module counts them on a grid and adds to the critics' loss what pulls them
 down by u = pessimism * sqrt(ln T / n) where the count is low. A host calls, in this order, `prepare_counts` in its `prepare`,
@@ -47,7 +47,7 @@ class CountFields:
 
 
 class Updated(Protocol):
-    """A host's state, as far as counting looks into it."""
+    """The part of a host's state that counting uses."""
 
     @property
     def updates(self) -> Array:
@@ -87,7 +87,7 @@ class Actions(Protocol):
 
 
 class Uncertainty(NamedTuple):
-    """What the counts say of the policy's actions."""
+    """The uncertainty of the policy's actions from the counts."""
 
     here: Array  # [rows] u(s, a~pi)
     there: Array  # [rows] u(s', a'~pi)
@@ -99,7 +99,7 @@ class Uncertainty(NamedTuple):
 
 
 def prepare_counts(config: Any, data: Transitions) -> Prepared:
-    """Settle automatic values and rank every row's state cells."""
+    """Set automatic values and rank every row's state cells."""
     settled, notes = settle(config, data)
     cells, (here, there) = fit_states(
         data.observation, data.next_observation, int(number(settled.bins)), settled.state_bins, settled.state_resolution
@@ -126,7 +126,7 @@ def init_counts(config: CountFields, learner: Learner, rows: Batch) -> GPCState[
 def count(config: CountFields, state: GPCState[Any], batch: Batch, drawn: Actions) -> tuple[Table, Uncertainty]:
     """Count the policy's actions at both states, then read them: a pair in use has been seen at least once.
 
-    Where the table is the log's alone, a use counts for itself and is not kept: n is the log's count and 1.
+    If the table holds only the log's counts, visits are not stored: n is the log's count plus 1.
     """
     state_cell = jnp.concatenate([batch.state_cell, batch.next_state_cell])
     action_cell = state.grid.offset(jnp.concatenate([drawn.action, drawn.next_action]))
@@ -153,7 +153,7 @@ def counted_loss(
     floor = number(config.q_floor)
 
     def loss(critics: Critics) -> tuple[Array, Metrics]:
-        # One pass through the networks for all terms: larger matrices, fewer of them.
+        # One pass through the networks for all terms, with fewer and larger matrices.
         terms = [(batch.observation, batch.action), (batch.observation, drawn.action)]
         if config.ood_next_weight:
             terms.append((batch.next_observation, drawn.next_action))
@@ -169,14 +169,14 @@ def counted_loss(
 
 
 def number(value: float | Literal["auto"]) -> float:
-    """A hyper-parameter that must have been settled by now."""
+    """A hyper-parameter as a number; raises ValueError if it is still "auto"."""
     if value == "auto":
         raise ValueError('this algorithm still has an "auto" value; use the one that prepare(data) returns')
     return value
 
 
 def settle(config: Any, data: Transitions) -> tuple[Any, dict[str, str]]:
-    """Replace every "auto" of a host with CountFields and a discount by the paper's rule for it, and say which rule gave what."""
+    """Replace every "auto" of a host with CountFields and a discount by the paper's rule, and describe the rules."""
     notes: dict[str, str] = {}
     low, high, mean = float(data.reward.min()), float(data.reward.max()), float(data.reward.mean())
     if config.bins == "auto":

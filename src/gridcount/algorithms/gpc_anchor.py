@@ -1,9 +1,9 @@
-"""GPC-Anchor: grid-mapping pseudo-counts with a policy anchored to the log, and nothing to tune; ours (docs/gpc-anchor.md).
+"""GPC-Anchor: grid-mapping pseudo-counts with a policy anchored to the log and no settings to tune; ours (docs/gpc-anchor.md).
 
-TD3 in which everything is measured by the log. State cells follow the log (counts.adaptive). Rewards are in units of the spread of its
+TD3 in the units of the log. State cells follow the log (counts.adaptive). Rewards are in units of the spread of its
 returns (counts.units). In each cell the standard deviation of the log's actions, sigma(s), is the unit of distance between actions, and
-the log's own count of an action, n(s, a), says how far its value can be trusted. Critics are held down where the count is low, and the
-policy is pulled to the log's action: strongly where the log always did the same, weakly where it tried much.
+the log's own count of an action, n(s, a), measures how reliable its value is. Critics are penalised where the count is low, and the
+policy is pulled to the log's action: strongly where the log's actions are similar, weakly where they vary.
 """
 
 from dataclasses import dataclass, replace
@@ -25,7 +25,7 @@ from gridcount.networks import Critics, Deterministic, Normaliser, column_moment
 from gridcount.policy.actor import Actor
 
 PRIOR_ROWS = 8  # a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
-LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action is as good as constant
+LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action counts as constant
 STEADY = 0.5  # share of the schedule after which the policy's rate falls
 ROUNDING = 1e-6  # a deviation below this share of the mean is an error of 32-bit numbers
 SKEWNESS_ROWS = 100_000  # from which the order of columns is made
@@ -33,7 +33,7 @@ LEAST_RATE = 0.02  # of the policy's rate, at the end of the schedule
 
 
 class AnchorState(NamedTuple):
-    """TD3's state, the policy that acts, and what the log says."""
+    """TD3's state, the acting policy, and statistics of the log."""
 
     learner: TD3State
     acting_policy: Deterministic  # an average over recent updates
@@ -55,9 +55,7 @@ class GPCAnchor(TD3Fields):
     layer_norm: bool = True  # LayerNorm in the critics
     target_step: float = 0.01  # how far the target networks move per update (tau)
     policy_every: int = 1  # critic updates per update of the policy and the targets
-    anchor: float = (
-        0.2  # weight of the squared distance to the log's action in deviations (lambda), relative to values divided by their gain
-    )
+    anchor: float = 0.2  # weight of the squared distance to the log's action in deviations (lambda); values are divided by their gain
     pessimism: float = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
     ood_weight: float = 0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
     ood_noise: float = 1.0  # noise on the policy's actions whose values are held down, in the log's deviations
@@ -94,7 +92,7 @@ class GPCAnchor(TD3Fields):
         return Prepared(settled, data.rows()._replace(state_cell=here, next_state_cell=there), notes)
 
     def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> AnchorState:
-        """Random networks, and what the log says."""
+        """Random networks, and statistics of the log."""
         columns, normaliser = varying_columns(rows.observation)
         learner = init_networks(self, key, len(columns), rows.action.shape[1])
         cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
@@ -124,7 +122,7 @@ class GPCAnchor(TD3Fields):
         uncertainty = log_uncertainty(count, self.pessimism * self.value_spread)
 
         def critic_loss(critics: Critics) -> tuple[Array, Metrics]:
-            # One pass through the networks for both terms: larger matrices, fewer of them.
+            # One pass through the networks for both terms, with fewer and larger matrices.
             observation = jnp.concatenate([batch.observation, batch.observation])
             q_data, q_policy = jnp.split(critics(observation, jnp.concatenate([batch.action, action])), 2, axis=1)
             loss_in = bellman_loss(q_data, target)
@@ -150,16 +148,16 @@ class GPCAnchor(TD3Fields):
         return jnp.clip(action + deviation * noise, -1, 1)
 
     def _scaled(self, value: float) -> float:
-        """A discounted return of the log, as networks see it."""
+        """A discounted return of the log, in the networks' units."""
         return (value - number(self.value_level)) / number(self.reward_unit)
 
     def _in_log_units(self, value: Array) -> Array:
-        """What networks see as a value, as a discounted return of the log."""
+        """A value of the networks, in the units of the log's returns."""
         return value * number(self.reward_unit) + number(self.value_level)
 
     def _rate(self, updates: Array) -> Array:
         """The share of the policy's rate: 1 in the first half of the schedule, falling linearly in the second."""
-        if self.schedule_updates == "auto":  # nobody said how long the run is
+        if self.schedule_updates == "auto":  # the length of the run is unknown
             return jnp.ones(())
         left = 1 - updates / self.schedule_updates
         return jnp.clip(left / (1 - STEADY), LEAST_RATE, 1.0)
@@ -168,8 +166,8 @@ class GPCAnchor(TD3Fields):
 def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) -> PolicyLoss:
     """The policy's loss: -Q(s, pi(s)) / gain + anchor * |(pi(s) - a) / sigma(s)|^2, with Q the smaller of both critics'.
 
-    `gain` is the root mean square of |sigma dQ/da|: what moving by one deviation of the log's actions is worth. It makes the loss the
-    same for rewards of any scale and level.
+    `gain` is the root mean square of |sigma dQ/da|: the change of Q when the action moves by one deviation. It makes the loss
+    independent of the scale and level of rewards.
     """
 
     def value(action: Array) -> Array:
@@ -189,7 +187,7 @@ def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) ->
 
 
 def log_deviation(cell: Any, n_cells: int, action: Any) -> Any:
-    """[cells, action_dim] the standard deviation of the log's actions in each cell, drawn a little towards the whole log's."""
+    """[cells, action_dim] the standard deviation of the log's actions in each cell, shrunk towards that of the whole log."""
     moments = CellMoments.of(np.asarray(cell), n_cells, action)
     whole = CellMoments.of(np.zeros(len(cell), np.int32), 1, action).deviation[0]
     rows = moments.rows[:, None]
@@ -198,9 +196,9 @@ def log_deviation(cell: Any, n_cells: int, action: Any) -> Any:
 
 
 def varying_columns(observation: Any) -> tuple[Any, Normaliser]:
-    """The columns that vary, in an order that depends on their values alone, and how they are normalised.
+    """The columns that vary, in an order that depends only on their values, and their normalisation.
 
-    So neither a constant column, nor another order of columns, nor another unit changes what the networks see.
+    So constant columns, the order of columns and their units do not change the networks' inputs.
     """
     mean, deviation = column_moments(observation)
     varying = np.flatnonzero(deviation > ROUNDING * np.abs(mean))

@@ -1,4 +1,4 @@
-"""GPC-SAC: soft actor-critic held back by grid-mapping pseudo-counts (Shen and Huang 2024, Algorithm 1).
+"""GPC-SAC: soft actor-critic with grid-mapping pseudo-counts (Shen and Huang 2024, Algorithm 1).
 
 SAC's steps with gpc's penalty in the critics' loss; the equations cited there and here are the paper's.
 """
@@ -29,7 +29,7 @@ class GPCSAC(CountFields, SoftFields):
     """SAC with count-based pessimism on the policy's own actions."""
 
     def prepare(self, data: Transitions) -> Prepared:
-        """Settle automatic values and rank every row's state cells."""
+        """Set automatic values and rank every row's state cells."""
         return prepare_counts(self, data)
 
     def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> GPCState[SACState]:

@@ -1,7 +1,7 @@
-"""GPC-TD3: TD3 held back by grid-mapping pseudo-counts, a second host of gpc's penalty besides SAC; no paper's, and no imitation.
+"""GPC-TD3: TD3 with grid-mapping pseudo-counts, a second host of gpc's penalty besides SAC; not from a paper, without imitation.
 
-What is counted are the policy's actions with TD3's smoothing noise: a deterministic policy alone would visit a single cell per state, and
-the critics would be held down at that one point, not around it.
+The policy's actions are counted with TD3's smoothing noise: without noise, a deterministic policy would visit a single cell per state, and
+the critics would be penalised only at that point.
 """
 
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ class GPCTD3(CountFields, TD3Fields):
     """TD3 with count-based pessimism on the policy's own actions."""
 
     def prepare(self, data: Transitions) -> Prepared:
-        """Settle automatic values and rank every row's state cells."""
+        """Set automatic values and rank every row's state cells."""
         return prepare_counts(self, data)
 
     def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> GPCState[TD3State]:

@@ -1,4 +1,4 @@
-"""IQL: implicit Q-learning (Kostrikov, Nair and Levine 2021), which never asks for the value of an action outside the log.
+"""IQL: implicit Q-learning (Kostrikov, Nair and Levine 2021), which never evaluates an action outside the log.
 
 V is an upper expectile of Q over the log's own actions, Q is learnt from V at the next state, and the policy imitates the log's
 actions in proportion to how much better than V they are. The equations cited are the paper's; the order of the steps and the
@@ -147,7 +147,7 @@ class IQL:
 
 
 def reward_change(scaling: str, data: Transitions) -> tuple[float, float, str]:
-    """What rewards are multiplied by, what is added to them, and why; no reason where they stay."""
+    """The factor and offset of rewards, and the reason; no reason if they are unchanged."""
     if scaling == "minus-one":
         return 1.0, -1.0, "each reward less 1"
     if scaling == "return-range":

@@ -1,4 +1,4 @@
-"""What each paper sets per domain or dataset, where it differs from the algorithm's defaults. `epochs` are 1,000 updates each.
+"""The settings of each paper per domain or dataset that differ from the algorithm's defaults. `epochs` are 1,000 updates each.
 
 A domain's fields come first ("gym", "maze2d", "adroit", "antmaze", "kitchen"), a dataset's own replace them.
 """
@@ -10,7 +10,7 @@ from gridcount.data.catalogue import ADROIT, GYM_TIERS
 Fields = dict[str, Any]
 
 GPC_SAC: dict[str, Fields] = {  # the paper's second hyper-parameter table, its columns m, alpha and epoch
-    "maze2d": {"state_resolution": "exact"},  # four dimensions: 32-bit codes tell all of their cells apart
+    "maze2d": {"state_resolution": "exact"},  # four dimensions: 32-bit codes distinguish all cells
     "hopper-random-v2": {"bins": 15, "pessimism": 1.0, "epochs": 1000},
     "hopper-medium-replay-v2": {"bins": 15, "pessimism": 3.0, "epochs": 3000},
     "hopper-medium-v2": {"bins": 15, "pessimism": 4.0, "epochs": 3000},

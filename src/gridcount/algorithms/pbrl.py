@@ -64,7 +64,7 @@ class PBRL(SoftFields):
     prior_scale: float = 0.0  # weight of fixed random networks added to the critics: 1 is PBRL-Prior
 
     def prepare(self, data: Transitions) -> Prepared:
-        """Settle the floor of penalised values."""
+        """Set the floor of penalised values."""
         if self.q_floor != "auto":
             return Prepared(self, data.rows(), {})
         floor, why = auto_q_floor(float(data.reward.min()), self.discount)
@@ -137,7 +137,7 @@ def ood_beta(config: PBRL, state: PBRLState) -> Array:
 
 
 def next_weight(config: PBRL, state: PBRLState, beta: Array, q_sampled: Array) -> tuple[Array, Array]:
-    """Once an epoch: record the values of the policy's actions, and relent where the latest lie below those before."""
+    """Once an epoch: record the values of the policy's actions, and reduce the weight if the latest lie below those before."""
     updates = state.learner.updates
     due = updates % EPOCH == 0
     falls = state.record[-RECENT:].mean() < state.record[:-RECENT].mean()

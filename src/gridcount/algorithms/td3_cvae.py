@@ -1,7 +1,7 @@
 """TD3-CVAE: offline reinforcement learning as anti-exploration (Rezaeifar et al. 2022).
 
-A conditional variational autoencoder learns the log's actions given its observations, then stays as it is. How badly it reproduces an
-action is what exploration would pay as a bonus for novelty; here it is taken away, from the target and from the policy's objective.
+A conditional variational autoencoder learns the log's actions given its observations, then is fixed. Its reconstruction error of an
+action is a bonus for novelty in exploration; here it is subtracted from the target and from the policy's objective.
 Where the paper's appendix could not be seen, values are those of the first author's published research code.
 """
 
@@ -90,7 +90,7 @@ class TD3CVAE(TD3Fields):
         cvae_state = CVAEState(cvae, optax.adam(self.cvae_rate).init(cvae))
         learner = CVAELearner(self.cvae_batch_size, self.cvae_rate, self.cvae_kl_weight)
         nothing: Any = None
-        columns = rows._replace(next_observation=nothing, terminated=nothing)  # what it does not look at stays where it is
+        columns = rows._replace(next_observation=nothing, terminated=nothing)  # unused columns are not copied
         cvae_state = learn_first(learner, cvae_state, columns, learning_key, self.cvae_updates, "autoencoder of actions", report)
         return TD3CVAEState(init_networks(self, network_key, observation_dim, action_dim), cvae_state.cvae)
 

@@ -1,8 +1,8 @@
-"""UWAC: uncertainty-weighted actor-critic (Wu et al. 2021), which is BEAR (Kumar et al. 2019) with critics that know when they guess.
+"""UWAC: uncertainty-weighted actor-critic (Wu et al. 2021), which is BEAR (Kumar et al. 2019) with critics that estimate their uncertainty.
 
 BEAR keeps the policy's actions, as a set, near those of a model of the log's own (a VAE) by a bound on their maximum mean discrepancy.
-UWAC leaves hidden units of the critics out at random, takes the variance this gives a value for how little is known of it, and lets
-uncertain values count less in both losses. Where paper and code differ, what is done here is said beside it.
+UWAC applies dropout to the critics, uses the variance of a value as its uncertainty, and gives uncertain values less weight in both
+losses. Comments say which version is used where paper and code differ.
 """
 
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ class UWACState(NamedTuple):
     behaviour: ConditionalVAE  # the model of the log's actions
     critics: Critics
     target_critics: Critics
-    directions: list[Array]  # where each layer of the critics stretches most: empty without spectral normalisation
+    directions: list[Array]  # the leading singular direction of each critic layer: empty without spectral normalisation
     target_directions: list[Array]
     log_multiplier: Array  # of the Lagrange multiplier that holds the discrepancy to its bound
     policy_optimiser: optax.OptState

@@ -1,4 +1,4 @@
-"""Cells on this machine: worker processes pinned to cores, what is finished is never run again."""
+"""Cells on this machine, in worker processes pinned to cores. Finished cells are skipped."""
 
 import os
 import signal
@@ -37,9 +37,9 @@ class Job:
 
 
 def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
-    """What is left to run: cells without their finished seeds, and sets of seeds that were begun kept together.
+    """The cells to run, without finished seeds; seeds that were started together stay together.
 
-    What another suite in the folder has finished is not left: `reuse_finished` takes it over.
+    Seeds that another suite in the folder finished are excluded: `reuse_finished` copies them.
     """
     stored = _stored(out)
     left = []
@@ -57,7 +57,7 @@ def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
 
 
 def reuse_finished(cells: Sequence[Cell], out: Path) -> None:
-    """Take over what the folder has already run, by this suite or another: the same experiments under the names they have now."""
+    """Copy finished results of the same experiments in this folder, by any suite, with the present names."""
     _rename(cells, out)
     stored = _stored(out)
     for cell in cells:
@@ -73,7 +73,7 @@ def reuse_finished(cells: Sequence[Cell], out: Path) -> None:
 
 
 def _rename(cells: Sequence[Cell], out: Path) -> None:
-    """Call this suite's finished experiments what it calls them now: a variant's name is no part of an experiment, and may be mended."""
+    """Rename finished experiments to the suite's present names: a variant's name does not define an experiment."""
     names = {(cell.suite, cell.key()): {"variant": cell.variant, "preset": cell.preset} for cell in cells}
     for path in sorted((out / "results").glob("*.parquet")):
         rows = read_results(path)
@@ -89,10 +89,10 @@ def _stored(out: Path) -> list[Row]:
 def run_local(
     cells: Sequence[Cell], out: Path, console: Console, workers: int | None = None, trusted: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Run cells until all are stored; returns what went wrong, by cell. `trusted`: environments whose modules were typed."""
+    """Run cells until all are stored; returns the errors by cell. `trusted`: environments whose modules were typed."""
     cores = available_cores()
     workers = min(workers or default_workers(), len(cells)) or 1
-    share = max(len(cores) // workers, 1)  # fewer cells than cores: each gets several, for its seeds
+    share = max(len(cores) // workers, 1)  # with fewer cells than cores, each gets several for its seeds
     free = [tuple(cores[i * share : (i + 1) * share] or cores[i % len(cores) :][:1]) for i in range(workers)]
     waiting, running, problems = list(cells), list[Job](), dict[str, str]()
     (out / "cells").mkdir(parents=True, exist_ok=True)
@@ -121,7 +121,7 @@ def _start(cell: Cell, out: Path, cores: tuple[int, ...], trusted: Sequence[str]
     directory = cell.directory(out / "cells")
     directory.mkdir(parents=True, exist_ok=True)
     write_whole(directory / "cell.json", cell.to_json(), durable=False)
-    (directory / STATUS).unlink(missing_ok=True)  # of an earlier start, whose last words are not this one's
+    (directory / STATUS).unlink(missing_ok=True)  # the status of an earlier start
     files = (directory / "cell.json", directory, cell.results(out / "results"))
     words = [*map(str, files), ",".join(map(str, cores)), str(os.getpid())]
     with open_plain(directory / "log.txt", "ab") as log:
@@ -130,14 +130,14 @@ def _start(cell: Cell, out: Path, cores: tuple[int, ...], trusted: Sequence[str]
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,  # Ctrl-C reaches the parent, which tells its workers once
+            start_new_session=True,  # Ctrl-C reaches only the parent, which signals its workers once
             env=module_environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1"),
         )
     return Job(cell, process, cores)
 
 
 def default_workers() -> int:
-    """One per core; with an accelerator's plug-in one alone, which spreads a cell's seeds over the devices."""
+    """One per core; only one with an accelerator, which runs a cell's seeds on all devices."""
     accelerated = entry_points(group="jax_plugins") or find_spec("libtpu")
     return 1 if accelerated and os.environ.get("JAX_PLATFORMS") != "cpu" else len(available_cores())
 

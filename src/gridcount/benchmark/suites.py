@@ -1,4 +1,4 @@
-"""Suites: which cells make up a table or a figure. Each is a small TOML file, ours beside this one or a user's own."""
+"""Suites: the cells of a table or a figure. Each is a small TOML file, included here or written by the user."""
 
 import tomllib
 from collections import Counter
@@ -16,7 +16,7 @@ from gridcount.data.catalogue import NAMES, unknown
 
 FOLDER = Path(__file__).parent / "suites"
 EPOCH = 1000  # updates
-EVALUATIONS = 5  # of a run shorter than a suite's interval: it has a curve and a headline over several all the same
+EVALUATIONS = 5  # of a run shorter than a suite's interval, so that it still has a curve
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Suite:
     episodes: int = 20
     variants: tuple[Variant, ...] = (Variant(),)
     fields: dict[str, Any] = field(default_factory=dict)  # changed for every algorithm that has the field
-    algorithm_fields: dict[str, dict[str, Any]] = field(default_factory=dict)  # algorithm -> what is changed for it alone
+    algorithm_fields: dict[str, dict[str, Any]] = field(default_factory=dict)  # algorithm -> changes for this algorithm only
     published: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # algorithm -> dataset -> mean, and spread where printed
     data: dict[str, str] = field(default_factory=dict)  # dataset -> a file to read it from
     environments: dict[str, str] = field(default_factory=dict)  # dataset -> a Gymnasium id to score it in, where it has none of its own
@@ -71,7 +71,7 @@ class Suite:
         updates = self.updates or EPOCH * preset_fields(algorithm, dataset, self.preset)["epochs"]
         changed = dict.fromkeys(run_length_fields(ALGORITHMS[algorithm]), updates) | changed
         changes = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
-        make_algorithm(algorithm, dataset, self.preset, **changes)  # an error where a field is unknown
+        make_algorithm(algorithm, dataset, self.preset, **changes)  # raises an error for an unknown field
         return Cell(
             suite=self.name,
             algorithm=algorithm,
@@ -90,18 +90,18 @@ class Suite:
 
 
 def suite_names() -> list[str]:
-    """The suites that come with gridcount."""
+    """The suites that are part of gridcount."""
     return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.toml"))
 
 
 def read_suite(name: str) -> Suite:
-    """A suite by name, or a user's own from a TOML file."""
+    """A suite by name, or from the user's TOML file."""
     path = Path(name)
     if path.suffix == ".toml":
         if not path.is_file():
             raise FileNotFoundError(f"{path}: there is no such file")
         title = path.stem
-        if own := [name for name in suite_names() if title in (name, name.replace("/", "-"))]:  # the latter is what files are named after
+        if own := [name for name in suite_names() if title in (name, name.replace("/", "-"))]:  # files use the latter form
             raise ValueError(
                 f"{path}: gridcount already includes a suite '{own[0]}'; give yours another name, so that results are not mixed up"
             )
@@ -121,7 +121,7 @@ def read_suite(name: str) -> Suite:
 def narrow(suite: Suite, only: tuple[str, ...] = (), scale: float = 1.0) -> list[Cell]:
     """The suite's cells whose algorithm, dataset or variant matches, each kind of pattern on its own, with a share of their updates."""
     cells = suite.cells()
-    _validate_distinct_cells(cells)  # a preset may undo what told two variants apart
+    _validate_distinct_cells(cells)  # a preset may make two variants equal
     kinds = {
         kind: [p for p in only if any(_matches(getattr(cell, kind), p) for cell in cells)] for kind in ("algorithm", "dataset", "variant")
     }
@@ -137,7 +137,7 @@ def narrow(suite: Suite, only: tuple[str, ...] = (), scale: float = 1.0) -> list
 
 
 def _matches(name: str, pattern: str) -> bool:
-    return name == pattern or fnmatch(name, pattern)  # a name may itself look like a pattern
+    return name == pattern or fnmatch(name, pattern)  # a name may look like a pattern
 
 
 def _scaled(cell: Cell, scale: float) -> Cell:
@@ -150,12 +150,12 @@ def _scaled(cell: Cell, scale: float) -> Cell:
 
 
 def _interval(wanted: int, updates: int) -> int:
-    """Updates between evaluations: as wanted, or less in a run that would end before the first."""
+    """Updates between evaluations: as wanted, or less in a run that is shorter."""
     return wanted if wanted <= updates else max(updates // EVALUATIONS, 1)
 
 
 def _validate_distinct_cells(cells: list[Cell]) -> None:
-    """Variants that change nothing against each other would be one experiment with two names."""
+    """Raise ValueError if two variants are the same experiment."""
     found: dict[str, Cell] = {}
     for cell in cells:
         algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
@@ -166,7 +166,7 @@ def _validate_distinct_cells(cells: list[Cell]) -> None:
 
 
 def _resolve_file(suite: Path, file: str) -> str:
-    """A file that a suite names, from the suite's folder; or from here, or the name of an imported log."""
+    """The path of a suite's file: relative to the suite's folder, else unchanged."""
     found = suite.parent / file
     return str(found) if found.is_file() else file
 
@@ -178,11 +178,11 @@ KINDS: dict[str, tuple[type, str]] = {
     **dict.fromkeys(("fields", "algorithm_fields", "published", "data", "environments"), (dict, "a table")),
     "scored": (bool, "true or false"),
 }
-AVERAGE = "average"  # what a paper prints over all datasets alone
+AVERAGE = "average"  # for a number that a paper prints only over all datasets
 
 
 def _checked(path: Path, name: str, written: dict[str, Any]) -> Suite:
-    """A suite from what its file says, or an error that names the file and the word."""
+    """A validated suite; errors name the file and the entry."""
     try:
         _validate_entries(written)
         variants = tuple(_variant(entry) for entry in written.get("variants", [{}]))
@@ -191,14 +191,14 @@ def _checked(path: Path, name: str, written: dict[str, Any]) -> Suite:
         lists = {word: tuple(value) for word, value in written.items() if isinstance(value, list)}
         files = {dataset: _resolve_file(path, file) for dataset, file in written.get("data", {}).items()}
         suite = Suite(name=name, **(written | lists | {"variants": variants, "data": files}))
-        _validate_distinct_cells(suite.cells())  # which refuses unknown fields
+        _validate_distinct_cells(suite.cells())  # raises an error for unknown fields
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
     return suite
 
 
 def _validate_entries(written: dict[str, Any]) -> None:
-    """Refuse words a suite does not know, values of the wrong kind, and names that nothing in the suite has."""
+    """Raise ValueError for unknown entries, values of the wrong type, and names that are not in the suite."""
     for word, value in written.items():
         if word not in KINDS:
             raise unknown("entry", word, tuple(KINDS))
@@ -242,7 +242,7 @@ def _validate_entries(written: dict[str, Any]) -> None:
 
 
 def _validate_published(algorithm: str, numbers: Any, datasets: tuple[str, ...]) -> None:
-    """Refuse what is not a mean, and perhaps a spread, for datasets of the suite."""
+    """Raise ValueError if published numbers are not a mean and an optional spread for datasets of the suite."""
     if not isinstance(numbers, dict):
         raise ValueError(f"[published.{algorithm}] is {numbers!r}; write DATASET = [MEAN] or DATASET = [MEAN, SPREAD]")
     for dataset, printed in numbers.items():

@@ -1,4 +1,4 @@
-"""The `algorithms` command: what there is to choose from."""
+"""The `algorithms` command: list the algorithms."""
 
 import json
 import math
@@ -41,7 +41,7 @@ def algorithms(words: list[str]) -> int:
         return 0
     table = Table(show_lines=True)
     for heading in ("name", "family", "idea", "paper", "cost", "what the count adds"):
-        width = len("arXiv:2006.04779;") if heading == "paper" else None  # so that people can copy it
+        width = len("arXiv:2006.04779;") if heading == "paper" else None  # so that it can be copied
         table.add_column(heading, justify="right" if heading == "cost" else "left", no_wrap=heading == "name", min_width=width)
     for entry in entries:
         words = [str(entry[name]) for name in ("name", "family", "idea", "paper")]

@@ -1,4 +1,4 @@
-"""The `benchmark` command: a suite's cells, run where there is room, their results kept."""
+"""The `benchmark` command: run a suite's cells and store their results."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from gridcount.training.compiled import keep_compiled
 from gridcount.training.loop import available_cores
 from gridcount.training.progress import duration
 
-UNLIMITED = 10_000  # columns of a terminal that anything fits
+UNLIMITED = 10_000  # columns of a terminal without a width
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Benchmark:
 
 
 def benchmark(words: list[str]) -> int:
-    """Run a suite, or say what it would run."""
+    """Run a suite, or print what it would run."""
     validate_flags(words, Benchmark)
     options = tyro.cli(Benchmark, args=with_address(words), prog="gridcount benchmark")
     console = make_console()
@@ -62,7 +62,7 @@ def benchmark(words: list[str]) -> int:
     suite = _narrowed(read_suite(options.suite), options)
     out = options.out or Path("runs") / suite.name
     cells = narrow(suite, options.only, options.scale)
-    # a cluster's nodes may have what this machine has not, and a dry run imports nothing
+    # a cluster's nodes may have other environments, and a dry run imports nothing
     _validate_environments(options.suite, cells, make=options.ray is None and not options.dry_run)
     if not options.dry_run:
         reuse_finished(cells, out)
@@ -92,7 +92,7 @@ def benchmark(words: list[str]) -> int:
 
 
 def _preset_in_words(suite: Suite) -> str:
-    """Whose networks and epochs a suite runs with, which its name may not say."""
+    """The preset of a suite, as text."""
     if suite.preset == "paper":
         return f"{suite.name}, preset paper: the papers' own networks, hyper-parameters and epochs"
     message = f"{suite.name}, preset {suite.preset}: small networks and short runs for an ordinary machine"
@@ -100,7 +100,7 @@ def _preset_in_words(suite: Suite) -> str:
 
 
 def _validate_flags_apply(options: Benchmark) -> None:
-    """Refuse flags that would do nothing where the cells run, or ask for less than one of something."""
+    """Raise ValueError for flags that have no effect here, or for numbers that are too small."""
     for name in ("workers", "cell_cores"):
         if (value := getattr(options, name)) is not None and value < 1:
             raise ValueError(f"--{name.replace('_', '-')} is {value}; it must be at least 1")
@@ -118,7 +118,7 @@ def _validate_flags_apply(options: Benchmark) -> None:
 
 
 def _validate_environments(suite: str, cells: list[Cell], make: bool) -> None:
-    """Refuse environments that a suite may not name or, with `make`, that this machine does not have, before anything is trained."""
+    """Raise ValueError for environments that are not allowed or, with `make`, cannot be created here."""
     for dataset, name in dict.fromkeys((cell.dataset, cell.environment) for cell in cells if cell.environment and cell.scored):
         try:
             find(str(name))
@@ -129,7 +129,7 @@ def _validate_environments(suite: str, cells: list[Cell], make: bool) -> None:
 
 
 def with_address(words: list[str]) -> list[str]:
-    """The words with the address that a bare --ray means."""
+    """The arguments with the default address after a bare --ray."""
     if "--ray" not in words:
         return words
     place = words.index("--ray") + 1
@@ -148,7 +148,7 @@ def _run(cells: list[Cell], out: Path, options: Benchmark, console: Console) -> 
 
 
 def _narrowed(suite: Suite, options: Benchmark) -> Suite:
-    """The suite with what the flags replace."""
+    """The suite with the values of the flags."""
     files: dict[str, str] = {}
     for entry in options.data:
         name, named, file = entry.partition("=")
@@ -187,7 +187,7 @@ def _list_suites(console: Console) -> int:
 
 
 def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
-    """What would run, and how long that takes."""
+    """Print what would run, and the expected time."""
     from gridcount.benchmark.calibrate import estimate
 
     per_update = _timed(cells, console)
@@ -210,7 +210,7 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
 
 
 def _timed(cells: list[Cell], console: Console) -> dict[str, float]:
-    """Seconds per update by cell, with a line for each kind that is timed, and where there is a terminal a clock beside."""
+    """Seconds per update by cell, with a line for each kind that is timed, and a clock in a terminal."""
     from gridcount.benchmark.calibrate import seconds_per_update
     from gridcount.benchmark.timings import timings_file
 
@@ -231,14 +231,14 @@ def _timed(cells: list[Cell], console: Console) -> dict[str, float]:
 
 
 def _diverged(suite: Suite, cells: list[Cell], out: Path) -> list[str]:
-    """Which seeds ended early, and how."""
+    """The seeds that diverged, and how."""
     labels = {cell.key(): cell.label for cell in cells}
     rows = [row for row in read_results(out / "results") if row["suite"] == suite.name and row["key"] in labels and "diverged" in row]
     return list(dict.fromkeys(f"diverged: {labels[row['key']]}, seed {row['seed']}: {row['diverged']}" for row in rows))
 
 
 def _headline(suite: Suite, cells: list[Cell], out: Path, console: Console) -> Table:
-    """Scores as they came out: a line per dataset, or a line per cell where the terminal is too narrow for that."""
+    """The scores: a line per dataset, or a line per cell where the terminal is too narrow for that."""
     from gridcount.report.scores import headline_scores, in_words
 
     scores = headline_scores(read_results(out / "results"), suite.name)

@@ -1,4 +1,4 @@
-"""`gridcount data make`, `import`, `check` and `info`: flags in, one call, a table or a picture out. Each returns the exit code."""
+"""`gridcount data make`, `import`, `check` and `info`: each returns the exit code."""
 
 import json
 from collections.abc import Callable
@@ -101,7 +101,7 @@ def data(words: list[str]) -> int:
 
 
 def make_command(options: Make) -> int:
-    """Generate a maze's data, or find it already made."""
+    """Generate a maze's data, unless it exists."""
     if options.dataset not in MAZE_NAMES:
         raise unknown("maze", options.dataset, MAZE_NAMES)
     console = make_console()
@@ -111,7 +111,7 @@ def make_command(options: Make) -> int:
 
 
 def import_command(options: Import, console: Console | None = None) -> int:
-    """Import a log, showing what the check has to say about it; errors stop it."""
+    """Import a log and show the findings of the check; errors stop the import."""
     console = console or make_console()
     target = free_name(options.name, options.replace)
     for leftover in remove_leftovers(imported_directory()):
@@ -151,7 +151,7 @@ def check_command(options: Check, console: Console | None = None) -> int:
 
 
 def info_command(options: Info, console: Console | None = None) -> int:
-    """Print the description, and write pictures where asked."""
+    """Print the description, and write pictures with --plot."""
     console = console or make_console()
     data = with_bar(
         options.data,
@@ -171,7 +171,7 @@ def info_command(options: Info, console: Console | None = None) -> int:
     else:
         console.print(descriptions.render(description))
     if options.plot:
-        from gridcount.report.dataset import plot_description  # only then is matplotlib needed
+        from gridcount.report.dataset import plot_description  # matplotlib is needed only here
 
         for path in plot_description(data, options.out or Path(f"{Path(options.data).stem}-pictures"), description):
             if not options.json:
@@ -180,6 +180,6 @@ def info_command(options: Info, console: Console | None = None) -> int:
 
 
 def _trained_grid(data: Transitions) -> tuple[int | None, int | None, StateResolution]:
-    """The grid `gridcount train` counts on by default: bins, bins of states, and how states are told apart."""
+    """The grid `gridcount train` counts on by default: bins, bins of states, and the state resolution."""
     algorithm = make_algorithm("gpc-sac", data.name, "fast")
     return None if algorithm.bins == "auto" else algorithm.bins, algorithm.state_bins, algorithm.state_resolution

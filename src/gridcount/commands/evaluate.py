@@ -50,7 +50,7 @@ def evaluate(words: list[str]) -> int:
 
 
 def _environment(options: Evaluate) -> str:
-    """Where to roll out; made once, before anything is read for nothing."""
+    """The environment for the roll-outs; created once, before anything is read."""
     named = options.env
     if named is None and (options.run / "config.json").is_file():
         named = read_plan(options.run).environment
@@ -69,7 +69,7 @@ def _environment(options: Evaluate) -> str:
 
 
 def _at(text: str) -> int | str:
-    """The number of updates that --at gives, or its word."""
+    """The number of updates in --at, or its keyword."""
     if not text.isdecimal() and text not in ("last", ORACLE):
         raise ValueError(f"--at is '{text}'; it must be a number of updates, last or {ORACLE}")
     return int(text) if text.isdecimal() else text

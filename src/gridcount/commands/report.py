@@ -1,4 +1,4 @@
-"""The `report` command: results in, one page, tables and figures out."""
+"""The `report` command: write a page, tables and figures of results."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,7 @@ def report(words: list[str]) -> int:
     first = options.results[0]
     out = options.out or (first if first.is_dir() else first.parent) / "report"
     if options.out is None:
-        validate_no_link(out)  # nobody typed it: it is part of results that may be somebody else's
+        validate_no_link(out)  # not typed by the user: it is part of possibly untrusted results
     for folder in ("tables", "figures"):
         validate_no_link(out / folder)
     with on_full_disk(
@@ -49,7 +49,7 @@ def report(words: list[str]) -> int:
 
 
 def _write(found: list[Section], out: Path, figures: bool, console: Console) -> None:
-    """Tables, the page and figures, each file whole or not at all."""
+    """Write tables, the page and figures; each file is complete or absent."""
     from gridcount.report.page import all_tables, page, slugs
     from gridcount.report.table_formats import to_csv, to_latex, to_markdown
 
@@ -100,7 +100,7 @@ def _is_run(place: Path) -> bool:
 
 
 def layouts(names: set[str], files: tuple[Path, ...] = ()) -> dict[str, Layout]:
-    """What suites say about themselves: the user's files first, then those that come with gridcount."""
+    """The layouts of suites: the user's files first, then those of gridcount."""
     suites = {suite.name: suite for suite in map(read_suite, map(str, files))}
     if strangers := [file for file in files if file.stem not in names]:
         raise ValueError(f"--suite {strangers[0]}: the results have no suite of this name; they have {', '.join(sorted(names))}")

@@ -1,4 +1,4 @@
-"""`gridcount train`: a dataclass is the command's flags, and its comments are their help."""
+"""`gridcount train`: a dataclass defines the command's flags, and its comments are their help texts."""
 
 import shlex
 from collections.abc import Iterator
@@ -62,7 +62,7 @@ class Train:
 
 
 def train(words: list[str]) -> int:
-    """Train, or go on training."""
+    """Train or resume a run."""
     keep_compiled()
     options, algorithm = _train_flags(words)
     if options.env is not None:
@@ -71,9 +71,9 @@ def train(words: list[str]) -> int:
     resumed = find_unfinished(options.run, _resolved(options.dataset), options.algo) if options.resume else None
     environment, unscored = find_environment(options.dataset, options.env)
     plan = replace(_plan(options, runs.read_plan(resumed) if resumed else None), environment=environment)
-    plan.check()  # before a dataset is made or read for nothing
+    plan.check()  # before a dataset is generated or read
     data = _load(plan, options.memory_map, console)
-    if options.env is None:  # what was not asked for must not stop the training
+    if options.env is None:  # a default environment must not stop the training
         plan, misfit = drop_unfit_environment(plan, data)
         unscored = misfit or unscored
     experiment = Experiment.prepare(plan, algorithm, data, resumed=resumed)
@@ -100,13 +100,13 @@ def train(words: list[str]) -> int:
     if options.plot:
         try:
             return draw(directory, experiment.prepared, data, console)
-        except ImportError as error:  # Matplotlib is an extra; a run that trained well has not failed for want of it
+        except ImportError as error:  # Matplotlib is optional; the training itself succeeded
             console.print(f"no pictures: {error}", soft_wrap=True)
     return 0
 
 
 def _load(plan: runs.Plan, memory_map: bool, console: Console) -> Transitions:
-    """The data of a plan, with a bar while a maze is generated and a table of what is wrong with it."""
+    """Load the data of a plan, with a progress bar for generated mazes and a table of problems."""
 
     def show(name: str, findings: list[checks.Finding]) -> None:
         console.print(checks.render(name, findings))
@@ -115,7 +115,7 @@ def _load(plan: runs.Plan, memory_map: bool, console: Console) -> Transitions:
 
 
 def _introduction(options: Train, experiment: Experiment, unscored: str, directory: Path) -> Iterator[str]:
-    """What is about to be trained, where every automatic value comes from, and where it goes."""
+    """Describe the training: the data, the automatic values and the run directory."""
     plan, prepared = experiment.plan, experiment.prepared
     yield (
         f"{len(experiment.data):,} transitions of {options.dataset}{SOURCES[plan.source]}"
@@ -134,7 +134,7 @@ def _introduction(options: Train, experiment: Experiment, unscored: str, directo
 
 
 def draw(directory: Path, prepared: Any, data: Transitions, console: Console) -> int:
-    """Draw a run and say where its pictures are."""
+    """Draw a run and print the paths of its pictures."""
     from gridcount.report.pictures import draw_run
 
     pictures = draw_run(directory, prepared, data)
@@ -146,13 +146,13 @@ def draw(directory: Path, prepared: Any, data: Transitions, console: Console) ->
 
 
 def _train_flags(words: list[str]) -> tuple[Train, Any]:
-    """The flags of `train`, which depend on the algorithm and its preset for the dataset: those are looked up first."""
+    """The flags of `train`, which depend on the algorithm and its preset for the dataset."""
     algo, preset = _value(words, "--algo") or _default_algorithm(words), _value(words, "--preset") or Train.preset
-    kind = type(make_algorithm(algo, "", preset))  # which refuses unknown ones in its own words
+    kind = type(make_algorithm(algo, "", preset))  # raises an error for an unknown one
     validate_flags(words, Train, kind)
     unprefixed: Any = tyro.conf.OmitArgPrefixes
     options, algorithm = unprefixed[Train], unprefixed[kind]
-    # First without the preset, to learn of what dataset it is to be; whoever asks for help need not name one.
+    # First without the preset, to find the dataset; --help works without a dataset.
     flags: Any = make_dataclass("Flags", [("options", options), ("algorithm", algorithm)], frozen=True)
     plain = [word for word in words if word not in ("-h", "--help")]
     first: Any = tyro.cli(flags, args=plain, prog="gridcount train", default=flags(Train(""), kind()))
@@ -164,7 +164,7 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
 
 
 def _default_algorithm(words: list[str]) -> str:
-    """What is trained where --algo is not given: what the resumed --run trained, or the algorithm that suits the data.
+    """The default of --algo: that of the resumed --run, or the default for the data.
 
     GPC-Anchor needs no settings for a dataset. Published datasets and the paper's preset keep the paper's GPC-SAC.
     """
@@ -177,7 +177,7 @@ def _default_algorithm(words: list[str]) -> str:
 
 
 def _value(words: list[str], flag: str) -> str | None:
-    """What a flag is given, as in `--flag value` or `--flag=value`; the last one counts."""
+    """The value of a flag, as in `--flag value` or `--flag=value`; the last one is used."""
     found = None
     for word, after in pairwise([*words, None]):
         if word is not None and word.split("=")[0] == flag:
@@ -191,11 +191,11 @@ def _preset_name(options: Train) -> str:
 
 
 def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
-    """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is filled in later."""
+    """The plan of the flags; a resumed run keeps its own values for the others. Values from the data are added later."""
     planned = 1000 * preset_fields(options.algo, _preset_name(options), options.preset)["epochs"]
     recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
     columns, units = options.columns.given(), options.actions
-    if before is not None:  # the run's own, where the flags say nothing
+    if before is not None:  # the run's own value if the flag is not given
         columns = columns or before.columns
         units = units if units != ActionUnits() else before.action_units()
     return runs.Plan(
@@ -217,11 +217,11 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
 
 
 def _resolved(dataset: str) -> str:
-    """A name as it is, a file or folder by its whole path: a run must find its data again from any folder."""
+    """A name unchanged, a file or folder as an absolute path, so that a run finds its data from any folder."""
     return str(Path(dataset).resolve()) if dataset not in known_names() and Path(dataset).exists() else dataset
 
 
 def _without_resume(words: list[str]) -> list[str]:
-    """The user's own words less --run DIR and --resume, to be repeated in advice."""
+    """The user's arguments without --run DIR and --resume, for messages."""
     kept = [word for i, word in enumerate(words) if word != "--resume" and word != "--run" and (i == 0 or words[i - 1] != "--run")]
     return [word for word in kept if not word.startswith("--run=")]

@@ -1,6 +1,6 @@
-"""Adaptive cells: a grid whose cells follow the log, so that counts mean something in any number of dimensions.
+"""Adaptive cells: a partition of the states that follows the log, so that counts are useful in any number of dimensions.
 
-A regular grid over 40 columns has a cell of its own for every row. Here a regression tree cuts the states, one column at a time, where
+On a regular grid over 40 columns, every row has its own cell. Here a regression tree cuts the states, one column at a time, where
 the log's actions on the two sides differ most, until a cell holds about `rows_per_cell` rows. Columns that matter little to the actions
 are cut last, and the unit of a column does not matter.
 """
@@ -92,7 +92,7 @@ def _best_cut(
     thresholds = np.minimum(thresholds, second)
     below = states[:, None, :] <= thresholds
     n_below = below.sum(axis=0)
-    # [cuts * columns, action_dim]; those above sum to the opposite, the mean being 0
+    # [cuts * columns, action_dim]; those above have the opposite sum, because the mean is 0
     sums = below.reshape(count, -1).T.astype(np.float32) @ actions
     with np.errstate(divide="ignore", invalid="ignore"):  # how much less the actions vary within the halves:
         gain = (sums**2).sum(axis=1).reshape(n_below.shape) * (1 / n_below + 1 / (count - n_below))
@@ -110,9 +110,9 @@ def _best_cut(
 
 
 class ActionCounts(NamedTuple):
-    """How often the log has an action in a cell: each dimension by itself on a fine grid, and all together on a coarse one.
+    """Counts of the log's actions in a cell: each dimension on a fine grid, and all dimensions together on a coarse one.
 
-    A joint grid that is fine in 24 dimensions would be empty nearly everywhere. NumPy's arrays or JAX's.
+    A fine joint grid in 24 dimensions would be almost empty. Arrays are of NumPy or JAX.
     """
 
     each: Any  # [cells, action_dim, bins] counts of each dimension
@@ -132,7 +132,7 @@ class ActionCounts(NamedTuple):
         return cls(each.reshape(n_cells, dims, bins).astype(np.int32), together.reshape(n_cells, -1).astype(np.int32))
 
     def __call__(self, cell: Any, action: Any) -> Any:
-        """[rows] the smallest of the counts: an action is as little known as its least known part."""
+        """[rows] the smallest of the counts: an action is only as well covered as its least visited part."""
         dims, bins = self.each.shape[1:]
         array_of = action.__array_namespace__()
         single = self.each[cell[:, None], array_of.arange(dims), _bin(action, bins)].min(axis=1)
@@ -140,12 +140,12 @@ class ActionCounts(NamedTuple):
 
 
 def coarse_bins(dims: int, bins: int) -> int:
-    """Parts of each dimension of the joint grid: as many as leave it small, and no more than the fine grid has."""
+    """Parts of each dimension of the joint grid: as many as keep it small, at most those of the fine grid."""
     return next((coarse for coarse in range(bins, 1, -1) if coarse**dims <= JOINT_CELLS), 1)
 
 
 def _bin(action: Any, bins: int) -> Any:
-    """Which of equal parts of [-1, 1] each number lies in."""
+    """The index of the equal part of [-1, 1] that holds each number."""
     return action.__array_namespace__().clip(((action + 1) / 2 * bins).astype(np.int32), 0, bins - 1)
 
 
@@ -157,7 +157,7 @@ def _joint_bin(action: Any, coarse: int) -> Any:
 
 
 class CellMoments(NamedTuple):
-    """What the log did in each cell."""
+    """Statistics of the log's actions in each cell."""
 
     rows: NDArray[np.int64]  # [cells] how many rows lie in it
     deviation: NDArray[np.float32]  # [cells, action_dim] the standard deviation of its actions

@@ -15,13 +15,13 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
-SUCCESS = ("success", "is_success", "goal_achieved")  # how environments tell in `info` that the task was achieved
+SUCCESS = ("success", "is_success", "goal_achieved")  # keys of `info` that report success
 GOAL_VIEWS = (("observation",), ("achieved_goal", "observation"))  # entries of a goal environment's observation that make a flat one
 ENDLESS_LIMIT = 1000  # steps per episode where neither D4RL nor the environment sets a limit
 
 
 class GymnasiumEpisodes:
-    """Many episodes of one environment in lockstep: episode i depends on (seed, i) and the actions alone; a finished one stands still."""
+    """Many episodes of one environment in lockstep: episode i depends only on (seed, i) and the actions; a finished one is not stepped."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class GymnasiumEpisodes:
         self._low, self._high = space.low, space.high
         self._rng = [np.random.default_rng([seed, i]) for i in range(episodes)]
         self._observation: Float32 = np.zeros((episodes, 0), np.float32)
-        self._running = np.zeros(episodes, np.bool_)  # so that a step before the first reset is refused
+        self._running = np.zeros(episodes, np.bool_)  # so that a step before the first reset is an error
         self._success: Bool | None = None
         self._steps = 0
 
@@ -76,17 +76,17 @@ class GymnasiumEpisodes:
             if success is not None and self._success is None:
                 self._success = np.zeros(episodes, np.bool_)
             if self._success is not None:
-                self._success[i] = bool(success)  # some environments tell success only when it happens
+                self._success[i] = bool(success)  # some environments report only success, not failure
         truncated |= self._running & (self._steps >= self.limit)
         self._running &= ~(terminated | truncated)
         return self._observation.copy(), reward, terminated, truncated
 
     def success(self, observation: Float32) -> Bool | None:
-        """Where the environment said, when last stepped, that the task is achieved; None if it never says."""
+        """Which environments reported success at the last step; None if they never report it."""
         return self._success
 
     def close(self) -> None:
-        """Let the environments go."""
+        """Close the environments."""
         for environment in self._environments:
             environment.close()
 
@@ -97,7 +97,7 @@ class GymnasiumEpisodes:
 
 
 def is_registered(environment_id: str) -> bool:
-    """Whether Gymnasium knows an id; the module of a `module:id` is imported, for that is how it registers."""
+    """Whether Gymnasium knows an id; the module of a `module:id` is imported, because the import registers it."""
     module, _, rest = environment_id.rpartition(":")
     if module:
         try:
@@ -113,12 +113,12 @@ def is_registered(environment_id: str) -> bool:
 
 
 def make_environment(environment_id: str, **options: Any) -> gymnasium.Env[Any, Any]:
-    """An environment by id, `module:id` included; what goes wrong is told with the id."""
+    """An environment by id, `module:id` included; errors name the id."""
     heard = mujoco.get_mju_user_warning()
     try:
         mujoco.set_mju_user_warning(_print_mujoco_warning)
         with warnings.catch_warnings():
-            # D4RL's data is of the older tasks, so the advice to take v5 instead is not for us.
+            # D4RL's data is of the older tasks, so the advice to use v5 does not apply.
             warnings.filterwarnings("ignore", r".*is out of date\. You should consider upgrading", DeprecationWarning)
             return gymnasium.make(environment_id, disable_env_checker=True, **options)
     except ImportError:
@@ -130,15 +130,15 @@ def make_environment(environment_id: str, **options: Any) -> gymnasium.Env[Any, 
 
 
 def _print_mujoco_warning(message: str) -> None:
-    """Pass MuJoCo's warnings on, which it would write into a file in the working directory, but for those on Gymnasium's old models."""
+    """Print MuJoCo's warnings instead of writing them to a file, except those about Gymnasium's old models."""
     if "is deprecated" not in message:
         warnings.warn(message, stacklevel=2)
 
 
 def register_robotics() -> None:
-    """Make Gymnasium-Robotics' environments known to Gymnasium."""
+    """Register Gymnasium-Robotics' environments with Gymnasium."""
     try:
-        with redirect_stderr(io.StringIO()):  # it prints a notice about rewards, which envs.adroit sets right
+        with redirect_stderr(io.StringIO()):  # it prints a notice about rewards, which envs.adroit corrects
             import gymnasium_robotics  # noqa: F401
     except ImportError as error:
         raise ImportError(

@@ -1,4 +1,4 @@
-"""The log's own counts, as a policy takes them along: how often the log has an action in a state's cell."""
+"""The log's counts that are saved with a policy: how often the log has an action in a state's cell."""
 
 from typing import Any, NamedTuple
 
@@ -9,8 +9,8 @@ from gridcount.counts.adaptive import LEAF, ActionCounts, AdaptiveCells, coarse_
 from gridcount.data.transitions import Transitions
 from gridcount.files.archive import Arrays
 
-ROWS_PER_CELL = 128  # of the log, at least
-BINS, MOST_BINS = 20, 1000  # partitions of each action dimension, and what a file may have
+ROWS_PER_CELL = 128  # rows of the log per cell, at least
+BINS, MOST_BINS = 20, 1000  # bins of each action dimension, and the most that a file may have
 TREE = ("column", "threshold", "below", "above")
 
 
@@ -32,12 +32,12 @@ class LogCounts(NamedTuple):
         return count
 
     def arrays(self) -> Arrays:
-        """For a file."""
+        """The arrays for a file."""
         return {name: np.asarray(getattr(self.cells, name)) for name in TREE} | self.actions._asdict()
 
     @classmethod
     def of(cls, arrays: Arrays, observation_dim: int, action_dim: int) -> "LogCounts":
-        """From a file; raises ValueError where its arrays are not a tree over such observations with counts of such actions."""
+        """From a file's arrays; raises ValueError if they are not valid for these dimensions."""
         column, threshold, below, above = (arrays[name] for name in TREE)
         each, together = arrays["each"], arrays["together"]
         nodes = np.arange(len(column))

@@ -1,4 +1,4 @@
-"""A trained policy: observations in, actions out, both in the log's own units, with NumPy alone."""
+"""A trained policy: observations in, actions out, both in the log's own units. It needs only NumPy."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ class Policy:
 
     @property
     def algorithm(self) -> str:
-        """What trained it."""
+        """The name of its algorithm."""
         return self._facts.algorithm
 
     @property
@@ -45,7 +45,7 @@ class Policy:
 
     @property
     def facts(self) -> Facts:
-        """Everything else that its files say of it."""
+        """All other recorded facts."""
         return self._facts
 
     def __call__(self, observation: ArrayLike) -> NDArray[Any]:
@@ -55,7 +55,7 @@ class Policy:
         return actions[0] if single else actions
 
     def scaled(self, observation: ArrayLike) -> NDArray[np.float32]:
-        """The same with each action dimension in [-1, 1], as learners see it."""
+        """The same with each action dimension in [-1, 1], as in training."""
         observations, single = self._observations(observation)
         actions: NDArray[np.float32] = self._actor(observations)
         return actions[0] if single else actions
@@ -113,7 +113,7 @@ def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = N
 
 
 def has_policy(path: Path) -> bool:
-    """Whether a run directory or a folder holds one."""
+    """Whether a run directory or a folder holds a policy."""
     return (path / FOLDER / FACTS).is_file() or (path / FACTS).is_file()
 
 

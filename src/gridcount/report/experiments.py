@@ -1,4 +1,4 @@
-"""What a report is about: rows of results grouped into experiments, experiments into the sections of suites."""
+"""Experiments of a report: rows of results grouped into experiments, and experiments into sections of suites."""
 
 import json
 import re
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from gridcount.report.scores import Scores, headline
 from gridcount.training.logs import Row
 
-RUNS = "runs"  # the suite of runs that belong to none
+RUNS = "runs"  # the name for runs without a suite
 UNRECORDED = "not recorded"
 SOURCES = {"d4rl": "D4RL's own", "generated": "generated", "re-collected": "re-collected", "own": "the user's own"}
-NAMED = 3  # differing settings a name spells out
+NAMED = 3  # number of differing settings in a name
 THRESHOLDS = 101  # of a performance profile
 METRIC_ORDER = ("success", "return", "in_log", "action_distance", "q_data", "q_policy", "critic_loss", "uncertainty")
 WORDS = {"score": "normalised score", "in_log": "share of actions in the log", "action_distance": "distance to the log's actions"}
@@ -45,7 +45,7 @@ NOT_METRICS = {
 
 @dataclass(frozen=True)
 class Layout:
-    """What a suite says about its tables and figures besides results."""
+    """The layout of a suite's tables and figures."""
 
     name: str
     title: str
@@ -71,7 +71,7 @@ class Experiment:
 
     key: str
     rows: tuple[Row, ...]
-    note: str = ""  # what tells it from another with the same algorithm, dataset and variant
+    note: str = ""  # distinguishes it from others with the same algorithm, dataset and variant
 
     @property
     def algorithm(self) -> str:
@@ -110,12 +110,12 @@ class Experiment:
 
     @property
     def scored_seeds(self) -> tuple[int, ...]:
-        """Those its scores are from: not one that diverged before it was evaluated; all, where nothing is scored."""
+        """The seeds with scores: without those that diverged before an evaluation; all seeds if nothing is scored."""
         return tuple(self.scores.seeds) if self.scores else self.seeds
 
     @cached_property
     def diverged(self) -> dict[int, str]:
-        """Seeds whose numbers exploded -> how."""
+        """Seeds that diverged -> how."""
         return {row["seed"]: row["diverged"] for row in self.rows if row.get("diverged")}
 
     @property
@@ -124,7 +124,7 @@ class Experiment:
         return SOURCES.get(str(self.rows[0].get("source")), UNRECORDED)
 
     def recorded(self, name: str) -> list[str]:
-        """Everything its seeds' rows say under a name, each once; a seed says the same in all of its rows."""
+        """The distinct recorded values of a column; all rows of a seed have the same one."""
         return list(dict.fromkeys(str(row[name]) for row in self._firsts if row.get(name) not in (None, "")))
 
     @cached_property
@@ -149,7 +149,7 @@ class Experiment:
     def seconds_per_1000(self) -> dict[tuple[int, int], float]:
         """Training time of 1,000 updates by how many seeds shared it on how many cores, without the first interval, which also compiles.
 
-        The median over intervals between evaluations: a pause of the machine is no cost of the method.
+        The median over intervals between evaluations: a pause of the machine does not count.
         """
         found = defaultdict(list)
         for seed in self.seeds:
@@ -243,7 +243,7 @@ class Section:
 def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
     """Rows by suite and experiment, tables beside a paper's first and ablations last but for plain runs.
 
-    Two experiments that a table would call the same get what tells them apart in their names.
+    Experiments with the same name get their differences in their names.
     """
     suites: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
@@ -270,12 +270,12 @@ def other_metrics(experiments: Sequence[Experiment]) -> list[str]:
 
 
 def in_words(metric: str) -> str:
-    """What an axis calls a figure."""
+    """The axis label of a metric."""
     return WORDS.get(metric, metric.replace("_", " "))
 
 
 def _validate_one_name(suite: str, experiments: dict[str, list[Row]]) -> None:
-    """Refuse one experiment under two names of a variant, as results have of before and after it was renamed."""
+    """Raise ValueError if one experiment has two variant names, such as before and after a renaming."""
     for rows in experiments.values():
         names = list(dict.fromkeys(row.get("variant", "") for row in rows))
         if len(names) > 1:
@@ -299,9 +299,9 @@ def _with_distinct_notes(experiments: list[Experiment]) -> list[Experiment]:
 
 
 def _notes(group: list[Experiment], elsewhere: list[Experiment]) -> list[str]:
-    """For each of several experiments, the settings that differ among them; where that does not tell them apart, their names too.
+    """For each of several experiments, the settings that differ among them; if these are not unique, their names too.
 
-    The one run as on the other datasets is the usual one, and needs no note; a preset may set fields by dataset, so they come second.
+    The experiment with the same settings as on other datasets needs no note; fields come second, because a preset may set them.
     """
     facts = [_facts(each) for each in group]
     differing = [
@@ -326,7 +326,7 @@ def _notes(group: list[Experiment], elsewhere: list[Experiment]) -> list[str]:
 
 
 def _facts(each: Experiment) -> dict[str, str]:
-    """What may tell an experiment from its namesakes: setting -> how a name says it."""
+    """The settings that may distinguish experiments of the same name: setting -> its text."""
     row = each.rows[0]
     settings = {name: f"{name} {_plain(value)}" for name, value in sorted(json.loads(row.get("config", "{}")).items())}
     said = {name: text.format(row[name]) for name, text in WAYS.items() if row.get(name) is not None}

@@ -1,4 +1,4 @@
-"""What the terminal says of a policy: its scores seed by seed, or how to judge it where nothing scored it."""
+"""Terminal output about a policy: its scores per seed, or how to judge it without scores."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from gridcount.training.logs import Row
 
 SHOWN = ("score", "return", "success")
 IN_PER_CENT = {"success": "success", "in_log": "in log", "action_distance": "distance"}
-FAR_BELOW = 0.5  # of what the log's own actions reach: a policy with fewer of its actions in the log leaves it often
+FAR_BELOW = 0.5  # relative to the log's own actions: a policy with a smaller share of actions in the log leaves it often
 
 
 def headline_table(rows: Sequence[Row]) -> Table:
@@ -35,7 +35,7 @@ def scores_table(title: str, seeds: Mapping[int, Mapping[str, float]]) -> Table:
 
 
 def told_by_all(rows: Sequence[Mapping[str, float]]) -> list[Row]:
-    """Rows in which silence about success means none, where an environment spoke of it at least once: some tell it only when it happens."""
+    """Rows with success 0 where it is missing, if any row has it: some environments report only success."""
     tells = any("success" in row for row in rows)
     return [({"success": 0.0} if tells else {}) | dict(row) for row in rows]
 
@@ -53,7 +53,7 @@ def filled(table: Table, seeds: Mapping[int, Mapping[str, float]], shown: Sequen
 
 
 def how_to_judge(rows: Sequence[Row], judge: LogJudge, directory: Path) -> str:
-    """What a log alone can say of a policy that no environment scored."""
+    """Checks of a policy against its log, if no environment scored it."""
     last = {row["seed"]: row for row in rows}.values()  # each seed's newest
     parts = ["Not scored. How to judge the policy without an environment:", _in_log(list(last), judge)]
     q = [row["q_data"] for row in last if row.get("q_data") is not None]
@@ -72,7 +72,7 @@ def how_to_judge(rows: Sequence[Row], judge: LogJudge, directory: Path) -> str:
 
 
 def _in_log(rows: Sequence[Row], judge: LogJudge) -> str:
-    """How far the policy strays from the log, and what brings it nearer."""
+    """How far the policy is from the log, and what reduces the distance."""
     if not all(row.get("in_log") is not None for row in rows):
         return "No evaluation compared it with the log."
     share, distance = (float(np.mean([row[name] for row in rows])) for name in ("in_log", "action_distance"))
@@ -89,7 +89,7 @@ def _in_log(rows: Sequence[Row], judge: LogJudge) -> str:
 
 
 def _values(q: float, judge: LogJudge, worth: Worth) -> str:
-    """What the critics say beside what the log's rewards allow."""
+    """The critics' values compared with the log's returns."""
     text = (
         f"The critics estimate a mean value (Q) of {q:.4g} for the log's actions."
         f" The log's returns are {worth.mean:.4g} on average and {worth.best:.4g} at best: discounted sums of rewards to the end of the"

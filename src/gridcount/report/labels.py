@@ -1,4 +1,4 @@
-"""What tells runs apart that stand beside each other in a picture or a table."""
+"""Labels that distinguish runs in a picture or a table."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ SOURCES = {"d4rl": "D4RL's data", "generated": "generated data"}
 
 
 def distinctions(plans: Sequence[Plan]) -> list[str]:
-    """Per run its algorithm, the fields in which it differs from other runs of that algorithm, and its data where not all have the same."""
+    """Per run its algorithm, the fields in which it differs from other runs of that algorithm, and its data if they differ."""
     same_data = len({(plan.dataset, plan.fingerprint) for plan in plans}) == 1
     labels = []
     for plan in plans:
@@ -22,7 +22,7 @@ def distinctions(plans: Sequence[Plan]) -> list[str]:
 
 
 def run_labels(runs: Sequence[Path], plans: Sequence[Plan]) -> list[str]:
-    """The same with the number of seeds, and the directory of runs that nothing else tells apart."""
+    """The same with the number of seeds, and the directory if labels are not unique."""
     labels = distinctions(plans)
     counted = [f"{label} ({len(plan.seeds)} seed{'s' if len(plan.seeds) > 1 else ''})" for label, plan in zip(labels, plans, strict=True)]
     return [f"{label}, {run}" if labels.count(words) > 1 else label for label, words, run in zip(counted, labels, runs, strict=True)]

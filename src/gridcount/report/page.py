@@ -56,7 +56,7 @@ def all_tables(section: Section) -> list[Table]:
 
 
 def _presets(table: Table) -> str:
-    """Which presets a table's numbers were made with: a suite named after a paper need not run with the paper's."""
+    """The presets of a table's numbers: a suite named after a paper need not use the paper's."""
     presets = dict(table.protocol).get("Preset", "")
     names = [part.split(":")[0] for part in presets.split("; ")]
     known = [name for name in PRESETS if name in names]
@@ -64,7 +64,7 @@ def _presets(table: Table) -> str:
 
 
 def slugs(sections: Sequence[Section]) -> list[str]:
-    """One for each suite, no two alike."""
+    """A unique identifier for each suite."""
     found: list[str] = []
     for section in sections:
         base = slug(section.layout.name)

@@ -1,4 +1,4 @@
-"""What the report page's script draws its plots from: every suite's curves, settings and estimates as plain numbers."""
+"""The numbers that the report page's script plots: every suite's curves, settings and estimates."""
 
 import base64
 import re

@@ -15,13 +15,13 @@ from gridcount.report.statistics import Estimate
 AGGREGATES = {"IQM": statistics.interquartile_mean, "mean": statistics.mean, "optimality gap": statistics.optimality_gap}
 PAPER_ONLY = "paper only"
 OTHER_DATA = "†"  # marks a difference between scores on different data
-FEW = 5  # seeds below which a bootstrap interval is too narrow to lean on
+FEW = 5  # with fewer seeds a bootstrap interval is too narrow
 Number = float | int | str | None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in a table's cell."""
+    """The content of a table's cell."""
 
     text: str
     under: str = ""  # a second, smaller line
@@ -31,7 +31,7 @@ class Entry:
     muted: bool = False  # not ours
 
     def plain(self) -> str:
-        """All of it in one line."""
+        """The cell as one line."""
         difference = "" if self.difference is None else f"{self.difference:+.1f}{OTHER_DATA if self.marked else ''}"
         under = ", ".join(filter(None, (self.under, difference)))
         return f"{self.text} ({under})" if under and self.text else under or self.text
@@ -100,7 +100,7 @@ def score_table(section: Section) -> Table | None:
 
 
 def oracle_table(section: Section) -> Table | None:
-    """The best evaluation of each seed, which nobody could have picked offline."""
+    """The best evaluation of each seed, which cannot be selected offline."""
     if not section.scored:
         return None
     methods = tuple(dict.fromkeys(each.method for each in section.scored))
@@ -279,7 +279,7 @@ def _paper_record(dataset: str, algorithm: str, printed: list[float]) -> tuple[N
 
 
 def _averages(rows: list[tuple[Entry, ...]], section: Section, ours: Sequence[str], theirs: Sequence[str]) -> tuple[Entry, ...]:
-    """The mean over datasets of each column that has them all, as the paper's last line is."""
+    """The mean over datasets of each column that has them all, as in the paper's last line."""
     line = [Entry("average")]
     datasets = [row[0].text for row in rows]
     for method in ours:

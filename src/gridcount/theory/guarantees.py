@@ -1,4 +1,4 @@
-"""What the paper's appendix promises besides: better policies, a continuous bonus, a variance, and rare collisions."""
+"""The other statements of the paper's appendix: policy improvement, a continuous bonus, a variance, and rare collisions."""
 
 from typing import Any
 
