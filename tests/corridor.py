@@ -15,10 +15,10 @@ LIMIT = 6
 class Corridor(gymnasium.Env[Float32, Float32]):
     """Observes (steps to go, steps made); the action is a valve from 0 to 100, paid as the reward."""
 
-    def __init__(self, tells: bool = True, only_success: bool = False, broken: bool = False) -> None:
+    def __init__(self, reports_success: bool = True, only_success: bool = False, broken: bool = False) -> None:
         self.observation_space = gymnasium.spaces.Box(0, 10, (2,), np.float32)
         self.action_space = gymnasium.spaces.Box(0, 100, (1,), np.float32)
-        self.tells, self.only_success, self.broken = tells, only_success, broken
+        self.reports_success, self.only_success, self.broken = reports_success, only_success, broken
         self.length, self.steps = 0, 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Float32, dict[str, Any]]:
@@ -31,16 +31,16 @@ class Corridor(gymnasium.Env[Float32, Float32]):
         assert self.steps < self.length, "stepped after its end"
         self.steps += 1
         ended = self.steps == self.length
-        told = {"is_success": ended} if self.tells and (ended or not self.only_success) else {}
+        info = {"is_success": ended} if self.reports_success and (ended or not self.only_success) else {}
         reward = float("nan") if self.broken and self.steps == 2 else float(action[0])
-        return self._observation(), reward, ended, False, told
+        return self._observation(), reward, ended, False, info
 
     def _observation(self) -> Float32:
         return np.array([self.length - self.steps, self.steps], np.float32)
 
 
 gymnasium.register(id="known/Corridor-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT)
-gymnasium.register(id="known/Silent-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT, kwargs={"tells": False})
+gymnasium.register(id="known/Silent-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT, kwargs={"reports_success": False})
 gymnasium.register(id="known/Endless-v0", entry_point="corridor:Corridor")
 gymnasium.register(id="known/Rare-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT, kwargs={"only_success": True})
 gymnasium.register(id="known/Broken-v0", entry_point="corridor:Corridor", kwargs={"broken": True})

@@ -96,13 +96,13 @@ def expected_ood(
     draw = draw_actions(state.learner.policy, batch, key)
     halves = [(batch.observation, draw.action, batch.state_cell), (batch.next_observation, draw.next_action, batch.next_state_cell)]
     cells = [cells_of(state, cell, action) for _, action, cell in halves]
-    alone = algorithm.prior == "dataset-only"  # the log's counts stand still, and a use counts for itself
+    log_only = algorithm.prior == "dataset-only"  # the log's counts stand still, and a use counts for itself
     most = algorithm.most_visits or np.inf
-    for half in [] if alone else cells:
+    for half in [] if log_only else cells:
         counts.update(half)
 
     def u_of(half: list[tuple[int, ...]]) -> Any:
-        return float(algorithm.pessimism) * np.sqrt(np.log(2) / np.array([min(max(counts[cell] + alone, 1), most) for cell in half]))
+        return float(algorithm.pessimism) * np.sqrt(np.log(2) / np.array([min(max(counts[cell] + log_only, 1), most) for cell in half]))
 
     terms: list[float] = []
     for (observation, action, _), half, beta in zip(halves, cells, (algorithm.beta, algorithm.beta_next), strict=True):

@@ -349,7 +349,7 @@ def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(f
     import ray
     from ray.cluster_utils import Cluster
 
-    from gridcount.benchmark.ray_cluster import Resources, _tell_what_no_node_has
+    from gridcount.benchmark.ray_cluster import Resources, _report_missing_resources
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
@@ -368,15 +368,15 @@ def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(f
         assert main(["benchmark", str(finished[0]), "--out", str(tmp_path), "--ray", cluster.address, "--cell-cores", "1"]) == 0
         killer.join()
         assert killed
-        for resources, told in (
+        for resources, message in (
             (Resources(1), ""),
-            (Resources(2), "asks for 2 cores and 0 accelerators"),
+            (Resources(2), "needs 2 cores and 0 accelerators"),
             (Resources(1, 1), "(at most 1 and 0)"),
         ):
             written = io.StringIO()
-            _tell_what_no_node_has(resources, Console(file=written, width=400))
-            assert told in written.getvalue()
-            assert bool(told) == bool(written.getvalue())
+            _report_missing_resources(resources, Console(file=written, width=400))
+            assert message in written.getvalue()
+            assert bool(message) == bool(written.getvalue())
     finally:
         ray.shutdown()
         cluster.shutdown()  # type: ignore[no-untyped-call]

@@ -88,13 +88,13 @@ SEEDED = [
     (put("actions", (slice(9, 12), 0), np.inf), "error", "action[0]", 9, "3 values are NaN"),
     (put("rewards", 399, -np.inf), "error", "reward", 399, "1 value is NaN"),
     (put("actions", (33, 1), 1.5), "error", "action[1]", 33, "1 rows have actions outside [-1, 1]"),
-    (lambda t: t["actions"].__imul__(np.float32(0.01)), "warning", "action[0]", None, "a sliver of [-1, 1]"),
+    (lambda t: t["actions"].__imul__(np.float32(0.01)), "warning", "action[0]", None, "a small part of [-1, 1]"),
     (
         lambda t: t.update(actions=np.eye(2, dtype=np.float32)[np.arange(400) % 2]),
         "warning",
         "action[0]",
         None,
-        "every action is a whole number",
+        "every action is a non-negative integer",
     ),
     (put("observations", (slice(None), 2), 5), "warning", "observation[2]", None, "is always 5"),
     (put("actions", (slice(None), 1), 0.5), "warning", "action[1]", None, "is always 0.5"),
@@ -113,9 +113,9 @@ SEEDED = [
         None,
         "same values as 'observation[2]'",
     ),
-    (lambda t: t["observations"][:, 1].__imul__(np.float32(1e5)), "warning", "observation[", None, "where 'observation[1]' spans"),
+    (lambda t: t["observations"][:, 1].__imul__(np.float32(1e5)), "warning", "observation[", None, "but 'observation[1]' has"),
     (teleport, "warning", "observation[0]", 149, "jumps inside an episode"),
-    (repeat, "warning", None, 200, "1 episodes repeat an earlier one, the first that of row 0"),
+    (repeat, "warning", None, 200, "1 episodes repeat an earlier one; the first repeats the episode at row 0"),
     (shuffle, "warning", None, None, "rows look shuffled"),
     (put("terminals", slice(None), True), "warning", "terminated", 0, "every row is terminal"),
     (every_row_an_episode, "warning", None, 100, "100 of 103 episodes have one row"),
@@ -209,7 +209,7 @@ def test_columns_of_a_table_are_called_by_their_names(tmp_path: Path) -> None:
     path = write_csv(tmp_path / "log.csv", {key: np.asarray(column) for key, column in cells.items()} | {"reward": table["rewards"]})
     (found,) = loud(check(path, Columns(observation="temp,load")))
     assert (found.file, found.column, found.row) == (str(path), "temp", 17)
-    assert "no column says where episodes end" in check(path, Columns(observation="temp,load"))[-1].problem
+    assert "no column marks where episodes end" in check(path, Columns(observation="temp,load"))[-1].problem
 
 
 def test_exit_codes_tell_errors_from_warnings(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_a_near_miss_is_answered_with_what_was_meant_and_what_there_is(words: li
     assert code == 2
     assert err.startswith("error: unknown ")
     assert f"Did you mean '{meant}'?" in err
-    assert listed in err.partition("There are: ")[2]
+    assert listed in err.partition("Available: ")[2]
     assert "Traceback" not in out + err
 
 
@@ -143,7 +143,7 @@ def test_a_word_where_a_number_belongs_is_refused_without_a_traceback(said: Said
         (["--seeds", "0"], "at least 1"),
         (["--episodes", "0"], "at least 1"),
         (["--evaluate-every", "0"], "at least 1"),
-        (["--keep", "0"], "at least 1 checkpoint"),
+        (["--keep", "0"], "at least 1"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
@@ -170,9 +170,9 @@ def test_a_log_file_gets_plain_text_and_one_line_per_evaluation_and_seed(maze_fi
     assert f"  run directory: {run}" in lines
     pattern = r"update +(\d+)  seed (\d)  score +(-?[\d.]+)  success +\d+%  in log +\d+%  "
     pattern += r"critic loss \S+  Q \S+  u \S+  \d+ updates/s  \d+:\d\d left"
-    told = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
-    assert told == [(str(row["updates"]), str(row["seed"]), f"{row['score']:.1f}") for row in read_rows(run)]
-    assert len(told) == 4
+    printed = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
+    assert printed == [(str(row["updates"]), str(row["seed"]), f"{row['score']:.1f}") for row in read_rows(run)]
+    assert len(printed) == 4
     assert "mean of the last 2 evaluations" in out  # there were only two
 
 
@@ -187,7 +187,7 @@ def test_data_make_writes_a_file_that_data_info_describes(tmp_path: Path, said: 
     assert "\x1b" not in out
     code, out, _ = said(["data", "info", str(path)])
     assert code == 0
-    for fact in ("transitions", "episodes", "terminal", "reward", "observation[3]", "action[1]"):
+    for fact in ("transitions", "episodes", "terminated", "reward", "observation[3]", "action[1]"):
         assert fact in out
     written = path.stat().st_mtime_ns
     assert said(["data", "make", UMAZE, "--transitions", "3000", "--seed", "5", "--directory", str(tmp_path)])[0] == 0
@@ -266,7 +266,7 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, said: Said) -> None:
 def test_an_environment_that_does_not_fit_the_data_is_refused_before_training(tmp_path: Path, said: Said) -> None:
     code, out, err = said(["train", str(HOPPER), *SMALL, "--run", str(tmp_path / "run")])
     assert code == 2
-    assert "the data calls for an environment of 11 observation and 3 action dimensions" in err
+    assert "the dataset needs an environment of 11 observation and 3 action dimensions" in err
     assert "Traceback" not in out + err
     assert not (tmp_path / "run").exists()
 

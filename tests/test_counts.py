@@ -165,9 +165,9 @@ def test_what_a_crowded_bucket_says_of_a_batch_is_what_it_keeps_or_forgets(batch
         exact.update(batch)
         known = {state for state, count in zip(batch, table.read(jnp.asarray(batch), nowhere).tolist(), strict=True) if count}
         table, counts = visit(table, jnp.asarray(batch), nowhere)
-        for state, told, kept in zip(batch, counts.tolist(), table.read(jnp.asarray(batch), nowhere).tolist(), strict=True):
-            assert told <= exact[state]
-            assert kept == told or (kept == 0 and state not in known)
+        for state, read, kept in zip(batch, counts.tolist(), table.read(jnp.asarray(batch), nowhere).tolist(), strict=True):
+            assert read <= exact[state]
+            assert kept == read or (kept == 0 and state not in known)
         assert int((np.asarray(table.entries)[..., 1] > 0).sum()) == min(8, len(exact))
 
 

@@ -115,7 +115,7 @@ def test_bounds_of_actions_are_given_as_numbers_or_lists(csv: Path) -> None:
     assert "outside the bounds given, 20 to 80; here 0.2" in said(console)
     with pytest.raises(ValueError, match="give both"):
         import_command(tyro.cli(Import, args=[str(csv), "--name", "half", *MAPPING, "--action-low", "0"]), wide())
-    with pytest.raises(ValueError, match="give them when importing"):
+    with pytest.raises(ValueError, match="set them at the import"):
         load("plant", action_bounds=(0, 1))
 
 
@@ -128,7 +128,7 @@ def test_what_is_larger_than_half_the_memory_must_be_imported_first(
     for command in (["train"], ["data", "info"]):
         assert main([*command, str(csv)]) == 2
         error = " ".join(capsys.readouterr().err.split())
-        assert f"more than half of this machine's memory; import it first, which leaves it on disk: gridcount data import {csv}" in error
+        assert f"more than half of this machine's memory; import it first, so that it stays on disk: gridcount data import {csv}" in error
     assert main(["data", "check", str(csv), "--scale-actions", *MAPPING]) == 0  # what only looks goes over the disk by itself
     assert isinstance(load("plant", memory_map=None).observation, np.memmap)
     assert not isinstance(load("plant").observation, np.memmap)

@@ -78,7 +78,7 @@ def test_a_description_is_plain_data_and_readable(hopper: Transitions) -> None:
     with console.capture() as capture:
         console.print(render(d))
     text = capture.get()
-    for fact in ("911", "observation[10]", "pessimism", "beside the paper", "3.11", "█", "sqrt(bins) * 3 action dimensions"):
+    for fact in ("911", "observation[10]", "pessimism", "compared with the paper", "3.11", "█", "sqrt(bins) * 3 action dimensions"):
         assert fact in text
 
 

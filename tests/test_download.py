@@ -138,7 +138,7 @@ def test_a_broken_connection_is_resumed_at_once(host: Host, tmp_path: Path) -> N
 def test_an_interrupted_download_goes_on_next_time(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(download, "ATTEMPTS", 1)
     host.break_after = 10_000
-    with pytest.raises(FileNotFoundError, match="10,000 bytes are kept and the next try goes on from there"):
+    with pytest.raises(FileNotFoundError, match="10,000 bytes are kept, and the next attempt continues from there"):
         fetch(NAME, quiet())
     assert not target(tmp_path).exists()
     assert fetch(NAME, quiet()).read_bytes() == CONTENT
@@ -174,7 +174,7 @@ def test_a_wrong_checksum_leaves_nothing(host: Host, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("status", "requests"), [(404, 1), (403, 1), (503, 3)])
 def test_a_refusal_says_where_to_put_the_file(host: Host, tmp_path: Path, status: int, requests: int) -> None:
     host.status = status
-    with pytest.raises(FileNotFoundError, match=f"the host answered {status} .*put the file by hand at {target(tmp_path)}"):
+    with pytest.raises(FileNotFoundError, match=f"the host answered {status} .*copy the file to {target(tmp_path)}"):
         fetch(NAME, quiet())
     assert len(host.asked) == requests
     assert not target(tmp_path).exists()
@@ -217,7 +217,7 @@ def test_many_runs_that_start_together_download_once(host: Host, tmp_path: Path)
 
 def test_an_error_page_is_no_dataset_even_without_a_checksum(host: Host, tmp_path: Path) -> None:
     host.content = b"<html>come back later</html>"
-    with pytest.raises(ValueError, match="what arrived is not an HDF5 file; it was removed"):
+    with pytest.raises(ValueError, match="the downloaded file is not an HDF5 file; it was removed"):
         load("maze2d-umaze-v1", source="d4rl", console=quiet())
     assert not (tmp_path / "datasets" / "maze2d-umaze-sparse-v1.hdf5").exists()
 
@@ -226,7 +226,7 @@ def test_a_downloaded_maze_is_preferred_and_can_be_chosen(host: Host, tmp_path: 
     truth = read_hdf5(EXCERPTS / "hopper_random-v1.hdf5")
     assert load("maze2d-umaze-v1", source="d4rl", console=quiet()).equals(truth)
     assert load("maze2d-umaze-v1").equals(truth)
-    with pytest.raises(ValueError, match="'generated' for Maze2D"):
+    with pytest.raises(ValueError, match="'generated' to Maze2D"):
         load(NAME, source="generated")
 
 
@@ -286,7 +286,7 @@ def test_a_file_without_a_checksum_comes_with_a_warning(host: Host, tmp_path: Pa
     console = quiet()
     fetch("maze2d-umaze-v1", console)
     said = console.file.getvalue()  # type: ignore[attr-defined]
-    assert "warning: no checksum of maze2d-umaze-v1 is published, so what arrives cannot be verified" in said
+    assert "warning: no checksum of maze2d-umaze-v1 is published, so the download cannot be verified" in said
     assert "not encrypted" in said
     console = quiet()
     fetch(NAME, console)
@@ -308,6 +308,6 @@ def test_a_full_disk_is_told_at_once_and_not_taken_for_the_network(host: Host, t
     partial = target(tmp_path).with_name("hopper_random-v2.hdf5.partial")
     partial.parent.mkdir()
     partial.symlink_to("/dev/full")
-    with pytest.raises(DiskFull, match=rf"{partial}: could not be written, because there is no room .* GRIDCOUNT_HOME"):
+    with pytest.raises(DiskFull, match=rf"{partial}: could not be written, because there is not enough disk space .* GRIDCOUNT_HOME"):
         fetch(NAME, quiet())
     assert len(host.asked) == 1

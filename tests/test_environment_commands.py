@@ -51,7 +51,7 @@ def test_a_users_own_environment_is_trained_for_and_evaluated_by_plain_return(
     assert "return" in table
     assert "score" not in table
     assert main(["evaluate", str(run), "--episodes", "4", "--env", "Hopper-v4"]) == 2
-    assert "calls for an environment of 2 observation and 1 action dimensions" in capsys.readouterr().err
+    assert "needs an environment of 2 observation and 1 action dimensions" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("name", ["hopper-medium-v2", "Hopper-v4"])
@@ -112,7 +112,7 @@ def test_missing_robotics_are_named_with_their_extra(without: pytest.MonkeyPatch
     without.setitem(sys.modules, "gymnasium_robotics", None)
     with pytest.raises(ImportError, match=r"pip install 'gridcount\[robotics\]'"):
         dimensions("pen-human-v1")
-    with pytest.raises(ValueError, match=r"one of Gymnasium-Robotics': .*pip install 'gridcount\[robotics\]'"):
+    with pytest.raises(ValueError, match=r"an environment of Gymnasium-Robotics: .*pip install 'gridcount\[robotics\]'"):
         dimensions("AdroitHandPen-v1")
 
 
@@ -175,9 +175,9 @@ def test_a_minari_set_is_scored_where_it_says_it_was_collected(
         ({"id": "os:system-v0"}, "no environment is known for this dataset"),  # a file must not name a module to import
         ({"id": ["Hopper-v5"]}, "no environment is known for this dataset"),
         ("broken", "no environment is known for this dataset"),
-        ({"id": "Hoppper-v9"}, "the log was collected in Hoppper-v9, which cannot be made here: unknown environment 'Hoppper-v9'"),
-        ({"id": "Hopper-v5", "kwargs": {"healthy_reward": 2}}, "collected in Hopper-v5 with options of its own (healthy_reward)"),
-        ({"id": "HalfCheetah-v5"}, "the data calls for an environment of 11 observation and 3 action dimensions, but HalfCheetah-v5 is"),
+        ({"id": "Hoppper-v9"}, "the log was collected in Hoppper-v9, which cannot be created here: unknown environment 'Hoppper-v9'"),
+        ({"id": "Hopper-v5", "kwargs": {"healthy_reward": 2}}, "collected in Hopper-v5 with non-default options (healthy_reward)"),
+        ({"id": "HalfCheetah-v5"}, "the dataset needs an environment of 11 observation and 3 action dimensions, but HalfCheetah-v5 is"),
     ],
 )
 def test_a_minari_set_whose_environment_cannot_be_had_is_trained_and_says_so(

@@ -16,7 +16,15 @@ from gridcount.algorithms.presets import preset_fields
 from gridcount.data.catalogue import FAMILIES, NAMES, family_of
 from gridcount.data.load import import_log, load
 from gridcount.envs.episodes import GymnasiumEpisodes, make_environment
-from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, has_environment, refuse_misfit, trust, why_none
+from gridcount.evaluation.environments import (
+    ENVIRONMENTS,
+    dimensions,
+    find,
+    has_environment,
+    trust,
+    validate_dimensions,
+    why_no_environment,
+)
 from gridcount.evaluation.rollouts import Act, evaluate
 from gridcount.report.headline import headline_table, scores_table
 
@@ -68,10 +76,10 @@ def test_every_dataset_has_an_environment_or_a_reason_why_not() -> None:
     assert {name.split("-")[0] for name in without} == {"antmaze", "kitchen"}
     assert set(ENVIRONMENTS) == set(NAMES) - set(without)
     for name in without:
-        assert "known for" not in why_none(name)
-        with pytest.raises(ValueError, match=f"{name} has no environment: {re.escape(why_none(name))}"):
+        assert "known for" not in why_no_environment(name)
+        with pytest.raises(ValueError, match=f"{name} has no environment: {re.escape(why_no_environment(name))}"):
             find(name)
-    assert why_none("reactor.csv") == why_none("antmaze-of-mine.csv") == "no environment is known for this dataset"
+    assert why_no_environment("reactor.csv") == why_no_environment("antmaze-of-mine.csv") == "no environment is known for this dataset"
 
 
 def test_dimensions_are_read_from_the_environment() -> None:
@@ -79,9 +87,9 @@ def test_dimensions_are_read_from_the_environment() -> None:
     assert dimensions("hopper-medium-v2") == dimensions("Hopper-v5") == ((11,), 3)
     assert dimensions("ant-medium-v2") == ((111,), 8)
     assert dimensions(CORRIDOR) == ((2,), 1)
-    refuse_misfit("walker2d-medium-v2", 17, 6)
-    with pytest.raises(ValueError, match=r"calls for an environment of 17 observation and 3 .* of 11 observation and 3 action"):
-        refuse_misfit("hopper-medium-v2", 17, 3)
+    validate_dimensions("walker2d-medium-v2", 17, 6)
+    with pytest.raises(ValueError, match=r"needs an environment of 17 observation and 3 .* of 11 observation and 3 action"):
+        validate_dimensions("hopper-medium-v2", 17, 3)
 
 
 @pytest.mark.parametrize(
@@ -94,7 +102,7 @@ def test_dimensions_are_read_from_the_environment() -> None:
         ("corridor:known/Nothing-v0", "every id registered with Gymnasium"),
         ("CartPole-v1", "its actions are Discrete"),
         ("Blackjack-v1", "its observations are Tuple"),
-        ("Hopper-v2", "Hopper-v2: the environment cannot be made"),
+        ("Hopper-v2", "Hopper-v2: the environment cannot be created"),
     ],
 )
 def test_what_cannot_be_rolled_out_is_refused_with_the_reason(name: str, reason: str) -> None:
@@ -129,7 +137,7 @@ def test_a_finished_episode_stays_finished_and_adds_no_reward() -> None:
 
 
 def test_a_reward_that_is_not_a_number_is_refused_with_its_environment() -> None:
-    with pytest.raises(ValueError, match="corridor:known/Broken-v0: the environment gave a reward of nan in step 2 of an episode"):
+    with pytest.raises(ValueError, match="corridor:known/Broken-v0: the environment returned a reward of nan in step 2 of an episode"):
         evaluate(setting(7.0), "corridor:known/Broken-v0", episodes=3, seed=1)
 
 

@@ -103,7 +103,7 @@ def test_a_full_disk_while_a_log_is_unpacked_is_told_as_that(
     monkeypatch.setattr(tempfile, "TemporaryFile", Full)
     assert main(["data", "import", str(tmp_path / "log.npz"), "--name", "mine"]) == 2
     message = capsys.readouterr().err
-    assert f"{home / 'spool'}: could not be written, because there is no room for it" in message
+    assert f"{home / 'spool'}: could not be written, because there is not enough disk space" in message
     assert "GRIDCOUNT_HOME" in message
     assert "damaged" not in message
 
@@ -130,7 +130,7 @@ def test_hdf5_whose_chunks_are_compressed_twice_or_larger_than_their_values_is_r
                 dataset.write_direct_chunk((0,), bytes(1_000_000))
             else:
                 h5py.Dataset(dataset)[...] = columns["rewards"]
-        with pytest.raises(ValueError, match=r"'rewards' is (compressed more than once|stored in a piece of 1,000,000 bytes)"):
+        with pytest.raises(ValueError, match=r"'rewards' is (compressed more than once|stored in a chunk of 1,000,000 bytes)"):
             loading.load(path)
 
 

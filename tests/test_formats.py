@@ -112,7 +112,7 @@ def test_minari_dict_observations_are_taken_apart_or_refused(tmp_path: Path, mon
             )
             if right:
                 assert load(name).equals(truth)
-                assert "'observation' is taken, goal left out" in read_log(name).notes[0]
+                assert "'observation' is used, goal is ignored" in read_log(name).notes[0]
             else:
                 with pytest.raises(ValueError, match=r"observations are of type Dict with \['camera', 'goal'\]; only flat numbers"):
                     load(name)

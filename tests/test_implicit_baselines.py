@@ -22,7 +22,7 @@ from gridcount.algorithms.uwac import UWAC
 from gridcount.cli import main
 from gridcount.data.transitions import Transitions
 from gridcount.losses import advantage_weight, expectile_loss, mean_discrepancy, uncertainty_weight
-from gridcount.networks import MLP, Critics, first_directions, spectral_norm, thin
+from gridcount.networks import MLP, Critics, drop_units, first_directions, spectral_norm
 
 FIELDS: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "policy_rate": 1e-3}
 PLACES = jnp.array([[-1.0], [1.0]])  # the two states of `fork`
@@ -272,7 +272,7 @@ def test_uwac_s_losses_are_weighted_bellman_and_weighted_value_within_the_bound(
 
     @jax.jit
     def values(observation: Any, action: Any, key: Any) -> Any:
-        one = lambda k: state.critics.with_members(thin(state.critics.members, 0.3, k))(observation, action)  # noqa: E731
+        one = lambda k: state.critics.with_members(drop_units(state.critics.members, 0.3, k))(observation, action)  # noqa: E731
         return jax.lax.map(one, jax.random.split(key, 5))
 
     def moments(observation: Any, action: Any, key: Any) -> tuple[Any, Any]:
@@ -311,13 +311,13 @@ def test_spectral_norm_finds_each_layer_s_largest_stretch() -> None:
 def test_a_thinned_network_leaves_units_out_and_keeps_its_mean() -> None:
     network = MLP((3, 64, 64, 1), jax.random.key(0), last_scale=0.5)
     x = jax.random.normal(jax.random.key(1), (20, 3))
-    thinned = thin(network, 0.25, jax.random.key(2))
+    thinned = drop_units(network, 0.25, jax.random.key(2))
     left_out = [float((weight == 0).all(axis=1).mean()) for weight in thinned.weights]
     assert left_out[0] == 0
     assert left_out[1:] == pytest.approx([0.25, 0.25], abs=0.15)
-    assert np.array_equal(thin(network, 0.0, jax.random.key(2))(x), network(x))
+    assert np.array_equal(drop_units(network, 0.0, jax.random.key(2))(x), network(x))
     # For a row alone, all rows sharing the units is the same as each row having its own.
-    shared = jax.lax.map(lambda key: thin(network, 0.25, key)(x)[:, 0], jax.random.split(jax.random.key(3), 1000))
+    shared = jax.lax.map(lambda key: drop_units(network, 0.25, key)(x)[:, 0], jax.random.split(jax.random.key(3), 1000))
     own = jax.lax.map(lambda key: network(x, dropout=0.25, key=key)[:, 0], jax.random.split(jax.random.key(4), 1000))
     np.testing.assert_allclose(shared.mean(axis=0), own.mean(axis=0), atol=0.15)
     np.testing.assert_allclose(shared.std(axis=0), own.std(axis=0), rtol=0.15)

@@ -147,10 +147,10 @@ def test_a_run_whose_metrics_find_no_room_keeps_its_checkpoint_and_tells_how_to_
         FullDisk(full, "metrics.jsonl", 600)  # a row and a half
         assert main(["train", str(maze_file), *SHORT, "--run", str(run)]) == 2
     message = capsys.readouterr().err
-    assert f"{run / 'metrics.jsonl'}: could not be written, because there is no room for it" in message
-    assert "written before are kept" in message
+    assert f"{run / 'metrics.jsonl'}: could not be written, because there is not enough disk space" in message
+    assert "checkpoints and metrics are kept" in message
     assert [int(path.stem) for path in numbered(run / "checkpoints")] == [20]
-    words = shlex.split(message.split("go on with: gridcount ")[1])
+    words = shlex.split(message.split("resume with: gridcount ")[1])
     assert main(words) == 0
     assert [row["updates"] for row in logs.read_rows(run)] == [20, 40]
 
@@ -190,7 +190,7 @@ def test_a_report_that_finds_no_room_leaves_whole_files(
     monkeypatch.setattr(os, "replace", full)
     assert main(["report", str(results_file), "--no-figures", "--out", str(tmp_path / "out")]) == 2
     message = capsys.readouterr().err
-    assert f"{tmp_path / 'out' / 'report.html'}: could not be written, because there is no room for it" in message
+    assert f"{tmp_path / 'out' / 'report.html'}: could not be written, because there is not enough disk space" in message
     assert "--out" in message
     assert list((tmp_path / "out").rglob("*.partial")) == []
 
@@ -245,7 +245,7 @@ def interrupt_twice(process: "subprocess.Popen[str]", moment: str) -> str:
     ("moment", "message"),
     [
         ("before training", "stopped"),
-        ("in a block of updates", "press Ctrl-C again to stop at once\n\nstopped at once; go on from the last checkpoint"),
+        ("in a block of updates", "press Ctrl-C again to stop immediately\n\nstopped immediately; resume from the last checkpoint"),
     ],
 )
 def test_a_second_ctrl_c_at_once_ends_the_process_without_a_traceback(

@@ -113,7 +113,7 @@ def test_every_algorithm_tells_how_much_of_its_policy_the_log_has(
     rows = read_rows(run)
     assert all(0 <= row["in_log"] <= 1 and row["action_distance"] >= 0 and row["in_log_expected"] > 0.9 for row in rows)
     assert out.count("in log ") == 2, "one per line of progress"
-    assert f"{rows[-1]['in_log']:.0%} of its actions lie in a cell that the log has there" in out
+    assert f"{rows[-1]['in_log']:.0%} of its actions lie in a cell that the log visits there" in out
     assert "say how far the policy strays" not in out
     assert ("first_visits" in out) == (algorithm == "gpc-sac"), "figures that this algorithm does not have"
     assert ("(Q)" in out) == (algorithm != "bc")
@@ -159,8 +159,8 @@ def test_an_episode_that_was_cut_off_is_carried_on_at_the_mean_reward() -> None:
 @pytest.mark.parametrize(
     ("q", "said", "flag"),
     [
-        (150.0, "far above 100, the most that the log's rewards can add up to", "a larger --pessimism"),
-        (-40.0, "far below 100, the least that the log's rewards can add up to", "a smaller --pessimism"),
+        (150.0, "far above 100, the largest possible sum of the log's rewards", "a larger --pessimism"),
+        (-40.0, "far below 100, the smallest possible sum of the log's rewards", "a smaller --pessimism"),
         (50.0, None, None),  # on its way from 0
         (100.0, None, None),
     ],
@@ -184,7 +184,7 @@ def test_values_below_all_that_the_log_was_worth_are_told_where_rewards_would_al
     judge = judge_of(Transitions(data.observation, data.action, reward, data.next_observation, data.terminated, data.episode_end))
     warning = judge.warning({"seed": 0, "updates": 10, "q_data": -219.0})
     assert warning is not None
-    assert "the least that any decision of the log was worth" in warning
+    assert "the smallest return in the log" in warning
     assert "--q-floor" in warning
 
 
@@ -197,7 +197,7 @@ def test_the_warning_comes_while_the_run_trains(log_file: Path, tmp_path: Path, 
     words += ["--pessimism", "1000", "--critic-rate", "0.02", "--q-floor", "-9000", "--algo", "gpc-sac", "--run", str(tmp_path / "run")]
     assert main(["train", str(log_file), *words]) == 0
     lines = capsys.readouterr().out.splitlines()
-    warnings = [place for place, line in enumerate(lines) if line.startswith("warning: seed 0 values")]
+    warnings = [place for place, line in enumerate(lines) if line.startswith("warning: seed 0 estimates a mean value")]
     assert len(warnings) == 1
     assert warnings[0] < max(place for place, line in enumerate(lines) if line.startswith("update "))
     assert "a smaller --pessimism (it is 1000)" in lines[warnings[0]]

@@ -129,7 +129,7 @@ def test_a_crash_leaves_the_old_dataset_as_it_was(home: Path, monkeypatch: pytes
         (lambda folder: (folder / "meta.json").write_text("[]"), r"meta.json: it is \[\]; it must be an object"),
         (
             lambda folder: (folder / "meta.json").write_text((folder / "meta.json").read_text().replace('"format": 1', '"format": 9')),
-            "was written in format 9",
+            "has format 9",
         ),
     ],
 )
@@ -151,8 +151,8 @@ def test_an_unknown_name_suggests_an_imported_one() -> None:
     [
         ("nowhere.csv", FileNotFoundError, "there is no such file"),
         ("nowhere/at/all", FileNotFoundError, "there is no such file"),
-        (str(EXCERPTS), ValueError, "is a folder but no dataset"),
-        (__file__, ValueError, "files ending in '.py' are not understood"),
+        (str(EXCERPTS), ValueError, "is a folder, but not a dataset"),
+        (__file__, ValueError, "files ending in '.py' are not supported"),
         ("hoper-medium-v2", ValueError, "Did you mean 'hopper-medium-v2'?"),
     ],
 )

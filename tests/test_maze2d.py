@@ -201,9 +201,9 @@ def test_many_episodes_at_once_equal_single_ones_bit_for_bit(name: str) -> None:
         action = rng.uniform(-1, 1, size=(7, 2)).astype(np.float32)
         batch = together.step(action)
         for i, single in enumerate(singles):
-            alone = single.step(action[i])[:4]
-            np.testing.assert_array_equal(alone[0], batch[0][i])
-            assert alone[1:] == (batch[1][i], batch[2][i], batch[3][i])
+            single_step = single.step(action[i])[:4]
+            np.testing.assert_array_equal(single_step[0], batch[0][i])
+            assert single_step[1:] == (batch[1][i], batch[2][i], batch[3][i])
         assert batch[3].all() == (step == limit - 1)
     with pytest.raises(RuntimeError, match="reset"):
         together.step(action)

@@ -155,14 +155,14 @@ def test_lost_rows_stop_a_resumed_run_and_an_older_checkpoint_that_fits_is_named
     before = contents(run)
     assert resume() == 2
     message = capsys.readouterr().err
-    assert f"{run / 'metrics.jsonl'}: rows that the run had written by" in message
+    assert f"{run / 'metrics.jsonl'}: rows that were written before" in message
     assert contents(run) == before
-    later = [path for path in numbered(run / "checkpoints") if fits is not None and int(path.stem) > fits]
+    newer = [path for path in numbered(run / "checkpoints") if fits is not None and int(path.stem) > fits]
     if fits is None:
         assert "start a new run" in message
         return
-    assert f"delete {' and '.join(map(str, later))} to go on from update {fits}" in message
-    for path in later:
+    assert f"delete {' and '.join(map(str, newer))} to resume from update {fits}" in message
+    for path in newer:
         path.unlink()
     assert resume() == 0
     assert (run / "metrics.jsonl").read_bytes() == (finished / "metrics.jsonl").read_bytes()
@@ -176,8 +176,8 @@ def test_an_older_checkpoint_that_is_damaged_does_not_hide_the_lost_rows(
     second.write_bytes(second.read_bytes()[:1000])
     assert resume() == 2
     message = capsys.readouterr().err
-    assert f"{run / 'metrics.jsonl'}: rows that the run had written by" in message
-    assert f"delete {second} and {third} to go on from update 20" in message
+    assert f"{run / 'metrics.jsonl'}: rows that were written before" in message
+    assert f"delete {second} and {third} to resume from update 20" in message
     first.write_bytes(b"")
     assert resume() == 2
     assert "start a new run" in capsys.readouterr().err
@@ -203,7 +203,7 @@ def test_a_lost_event_file_is_made_again_from_the_rows(
 ) -> None:
     damage(run / EVENTS)
     assert resume() == 0
-    assert f"{run / EVENTS} was missing or changed, and was made again" in capsys.readouterr().err
+    assert f"{run / EVENTS} was missing or changed, and was rebuilt" in capsys.readouterr().err
     assert len((run / EVENTS).read_bytes()) == len((finished / EVENTS).read_bytes())  # they differ in their times alone
 
 
@@ -259,20 +259,20 @@ def test_a_run_that_grew_has_an_evaluation_more_and_no_hole(maze_file: Path, tmp
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         ({"updates": -5}, "'updates' is -5; it must be a whole number >= 0"),
-        ({"updates": 10**9}, "made after 1,000,000,000 updates, and its name says 60"),
-        ({"updates": 59}, "made after 59 updates, and its name says 60"),
+        ({"updates": 10**9}, "it records 1,000,000,000 updates, but its file name says 60"),
+        ({"updates": 59}, "it records 59 updates, but its file name says 60"),
         ({"updates": None}, "'updates' is null"),
-        ({"pending": [[7, {"critic_loss": [1.0]}]]}, "7 updates wait for an evaluation, and at most 0 can"),
+        ({"pending": [[7, {"critic_loss": [1.0]}]]}, "7 updates are not evaluated yet, but there can be at most 0"),
         ({"pending": "none"}, "'pending' is \"none\"; it must be a list"),
         ({"sizes": {"metrics.jsonl": -1}}, "'sizes[...]'"),
     ],
     ids=str,
 )
 def test_a_record_that_cannot_be_is_refused_with_the_way_out(
-    change: dict[str, Any], told: str, run: Path, resume: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    change: dict[str, Any], expected: str, run: Path, resume: Callable[..., int], capsys: pytest.CaptureFixture[str]
 ) -> None:
     newest = numbered(run / "checkpoints")[-1]
     edit_record(newest, lambda record: record.update(change))
@@ -281,8 +281,8 @@ def test_a_record_that_cannot_be_is_refused_with_the_way_out(
         assert command() == 2
         message = capsys.readouterr().err
         assert f"{newest}: the checkpoint is damaged" in message
-        assert told in message
-        assert "elete it to go on from the one before" in message
+        assert expected in message
+        assert "elete it to resume from the previous checkpoint" in message
 
 
 def test_a_checkpoint_beyond_the_plan_is_refused(run: Path, resume: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
@@ -290,7 +290,7 @@ def test_a_checkpoint_beyond_the_plan_is_refused(run: Path, resume: Callable[...
     edit_record(newest, lambda record: record.update(updates=10**6))
     newest.rename(newest.with_name(f"{10**6:010d}.npz"))
     assert resume() == 2
-    assert "made after 1,000,000 updates of 60" in capsys.readouterr().err
+    assert "it records 1,000,000 updates, but the run has only 60" in capsys.readouterr().err
 
 
 # --- which run is resumed ---
@@ -314,4 +314,4 @@ def test_resume_finds_the_run_of_the_algorithm_and_the_dataset_not_of_a_name(
     assert main([*base, "--algo", "td3", "--resume"]) == 2
     message = capsys.readouterr().err
     assert f"there is no unfinished run to resume of td3 on {maze_file}" in message
-    assert "Not looked at: runs/damaged/config.json: not JSON" in message
+    assert "Skipped: runs/damaged/config.json: not JSON" in message

@@ -84,7 +84,7 @@ def test_codes_and_few_values_are_told_however_actions_are_scaled(
     path = actions_like(np.random.default_rng(0).integers(0, 5, 400), tmp_path / "log.csv")
     assert main(["data", "check", str(path), *flags, "--json"]) == (1 if flags else 2)
     found = {each["problem"]: each for each in json.loads(capsys.readouterr().out)["findings"]}
-    assert "every action is a whole number from 0 up, as category codes are" in found
+    assert "every action is a non-negative integer, like a category code" in found
     few = found["takes only 5 different values, 0 to 4"]
     assert few["column"] == "action_valve"
     assert "with the default 30 bins, actions between these values count as never seen" in few["advice"]

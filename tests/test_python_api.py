@@ -225,7 +225,7 @@ def test_arrays_become_the_transitions_of_the_same_file(log: Path, data: gc.Tran
     ("changes", "message"),
     [
         ({"reward": np.zeros(9)}, r"'reward' has shape \(9,\)"),
-        ({"action_low": 0.0}, "action_low and action_high belong together"),
+        ({"action_low": 0.0}, "give both action_low and action_high"),
         ({"observation_names": ("one", "two", "three")}, "3 observation_names for 2 observation dimensions"),
         ({"terminated": np.full(10, 2)}, "a flag must be 0 or 1"),
         ({"reward": np.array([np.nan] * 10)}, "'reward' holds nan at row 0"),

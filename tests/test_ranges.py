@@ -61,10 +61,12 @@ def test_every_numeric_field_of_every_algorithm_has_a_range(name: str) -> None:
     assert numeric <= RANGES.keys()
 
 
-@pytest.mark.parametrize("flags", [["--seed", "-1"], ["--episodes", "0"]])
-def test_evaluate_refuses_a_negative_seed_and_no_episodes(flags: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["evaluate", str(tmp_path), *flags]) == 2
-    assert "they must be at least 0 and 1" in capsys.readouterr().err
+@pytest.mark.parametrize(("flag", "value", "least"), [("--starts", -1, 0), ("--episodes", 0, 1)])
+def test_evaluate_refuses_negative_starts_and_no_episodes(
+    flag: str, value: int, least: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["evaluate", str(tmp_path), flag, str(value)]) == 2
+    assert f"{flag} is {value}; it must be at least {least}" in capsys.readouterr().err
 
 
 def test_train_refuses_a_negative_seed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -114,12 +114,12 @@ def test_the_protocol_says_what_differs_and_where() -> None:
     )
     table = score_table(section_of(rows))
     assert table is not None
-    told = dict(table.protocol)
-    assert told["Seeds"] == "1 (0): hopper-medium-v2; 2 (0, 1): maze2d-umaze-v1"
-    assert told["Data"] == "re-collected: hopper-medium-v2; generated: maze2d-umaze-v1"
-    assert told["Evaluated"] == "every 5,000 updates, on 20 episodes"
-    assert told["Updates"] == "100,000"
-    assert told["Preset"] == "fast"
+    stated = dict(table.protocol)
+    assert stated["Seeds"] == "1 (0): hopper-medium-v2; 2 (0, 1): maze2d-umaze-v1"
+    assert stated["Data"] == "re-collected: hopper-medium-v2; generated: maze2d-umaze-v1"
+    assert stated["Evaluated"] == "every 5,000 updates, on 20 episodes"
+    assert stated["Updates"] == "100,000"
+    assert stated["Preset"] == "fast"
 
 
 def test_seeds_that_are_missing_in_one_cell_are_told_and_its_dataset_weighs_no_less() -> None:
@@ -130,7 +130,7 @@ def test_seeds_that_are_missing_in_one_cell_are_told_and_its_dataset_weighs_no_l
     average = next(line for line in tables["scores"].rows if line[0].text == "average")[tables["scores"].columns.index("cql")]
     mean = next(line for line in tables["aggregates"].rows if line[0].text == "cql")[tables["aggregates"].columns.index("mean")]
     assert mean.text == average.text
-    assert any("weighs as much as another" in note for note in tables["aggregates"].notes)
+    assert any("have the same weight" in note for note in tables["aggregates"].notes)
 
 
 def test_a_run_that_has_not_come_to_its_end_says_so() -> None:

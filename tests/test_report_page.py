@@ -159,9 +159,9 @@ def test_hovering_reads_out_all_methods(opened: Page) -> None:
     plot = opened.locator("#paper-maze2d-curve-0 svg")
     plot.scroll_into_view_if_needed()
     plot.hover(position={"x": 200, "y": 90})
-    told = opened.locator("#paper-maze2d-curve-0 .readout").inner_text()
-    assert told.startswith("update ")
-    assert all(name in told for name in ("gpc-sac", "cql", "iql", "sac", "paper 141.0"))
+    readout = opened.locator("#paper-maze2d-curve-0 .readout").inner_text()
+    assert readout.startswith("update ")
+    assert all(name in readout for name in ("gpc-sac", "cql", "iql", "sac", "paper 141.0"))
 
 
 def test_hovering_says_nothing_of_a_run_that_has_ended(opened: Page) -> None:

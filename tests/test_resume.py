@@ -165,9 +165,9 @@ def test_ctrl_c_saves_and_prints_the_command_that_ends_in_the_same_bits(
     output, _ = process.communicate(timeout=HANG)
     assert process.returncode == 130, output
     assert "Traceback" not in output
-    assert f"stopped at update {progress(run)}; everything is in {run}" in output
-    (advice,) = [line for line in output.splitlines() if line.startswith("Go on with: gridcount ")]
-    words = shlex.split(advice.removeprefix("Go on with: gridcount "))
+    assert f"stopped at update {progress(run)}; all files are in {run}" in output
+    (advice,) = [line for line in output.splitlines() if line.startswith("Resume with: gridcount ")]
+    words = shlex.split(advice.removeprefix("Resume with: gridcount "))
     assert words.count("--run") == words.count("--resume") == 1
     assert main(words) == 0
     assert_same_result(run, uninterrupted)
@@ -355,7 +355,7 @@ def test_a_damaged_checkpoint_is_named_and_deleting_it_goes_on_from_the_one_befo
         assert main(words) == 2
         message = capsys.readouterr().err
         assert f"{newest}: the checkpoint is damaged" in message
-        assert "delete it to go on from the one before" in message
+        assert "delete it to resume from the previous checkpoint" in message
     assert main(["evaluate", str(run), "--episodes", "1"]) == 0  # the policy is kept apart, and is whole
     newest.unlink()
     assert resume(run, maze_file) == 0

@@ -17,12 +17,12 @@ from conftest import MakeLog
 from jax import Array
 from rich.console import Console
 
-from gridcount.algorithms.contract import Prepared, Report, silent
+from gridcount.algorithms.contract import Prepared, Report, ignore_report
 from gridcount.cli import main
 from gridcount.commands.train import _train_flags
 from gridcount.data import maze2d
 from gridcount.data.download import published
-from gridcount.data.load import settled_source
+from gridcount.data.load import resolve_source
 from gridcount.data.memory import memory_limit
 from gridcount.data.transitions import Batch
 from gridcount.files import locked
@@ -46,7 +46,7 @@ class Tells:
     discount: float = 0.99
     batch_size: int = 4
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> dict[str, Array]:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> dict[str, Array]:
         return {"updates": jnp.zeros(())}
 
     def update(self, state: dict[str, Array], batch: Batch, key: Array) -> tuple[dict[str, Array], dict[str, Array]]:
@@ -225,7 +225,7 @@ def test_a_run_keeps_to_the_data_it_began_with(
 ) -> None:
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(maze2d, "make", lambda *_, **__: maze_file)
-    assert settled_source(UMAZE) == "generated"
+    assert resolve_source(UMAZE) == "generated"
     assert main(["train", UMAZE, *TINY, "--run", str(tmp_path / "run")]) == 0
     assert f"transitions of {UMAZE} (generated here)" in capsys.readouterr().out
     assert runs.read_plan(tmp_path / "run").source == "generated"
@@ -233,7 +233,7 @@ def test_a_run_keeps_to_the_data_it_began_with(
     other = published()[UMAZE].target  # D4RL's file arrives
     other.parent.mkdir(parents=True)
     other.write_bytes(b"not even HDF5")
-    assert settled_source(UMAZE) == "d4rl"
+    assert resolve_source(UMAZE) == "d4rl"
     assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0
     assert main(["train", UMAZE, *TINY, "--updates", "40", "--run", str(tmp_path / "run"), "--resume"]) == 0
     assert [row["updates"] for row in read_rows(tmp_path / "run")] == [20, 40]
@@ -258,7 +258,7 @@ def test_a_run_trained_from_a_file_is_evaluated_from_any_folder(
     assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0  # a policy acts without its log
     assert main(["plot", str(tmp_path / "run")]) == 2
     message = capsys.readouterr().err
-    assert f"{tmp_path / 'run'}: the run needs the data it was trained on, and looked for it at {here / 'log.hdf5'}" in message
+    assert f"{tmp_path / 'run'}: the run needs the data it was trained on, which could not be loaded from {here / 'log.hdf5'}" in message
     assert main(["train", "log.hdf5", "--env", UMAZE, *TINY, "--run", str(tmp_path / "run"), "--resume"]) == 0  # the same rows, moved
     assert main(["evaluate", str(tmp_path / "run"), "--episodes", "1"]) == 0
 
@@ -286,7 +286,7 @@ def test_a_cache_that_cannot_be_written_is_noticed_before_a_million_rows_are_mad
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(maze2d, "generate", lambda *_: pytest.fail("rows were made for nothing"))
-    with pytest.raises(OSError, match="name another folder in the variable GRIDCOUNT_HOME"):
+    with pytest.raises(OSError, match="set the environment variable GRIDCOUNT_HOME to another folder"):
         maze2d.make(UMAZE)
 
 

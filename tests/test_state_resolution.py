@@ -97,10 +97,10 @@ def test_info_and_check_name_the_columns_that_count_and_their_bins(
     table |= {"action_0": rng.uniform(-1, 1, 300), "reward": rng.normal(size=300), "truncated": ends, "terminated": ends & False}
     path = str(write_csv(tmp_path / "log.csv", table))
     names = ", ".join(f"obs_{d}" for d in range(8))
-    told = f"7 bins in each of: {names}; not counted: obs_8 (never varies)"
+    message = f"7 bins in each of: {names}; not counted: obs_8 (never varies)"
     assert main(["data", "info", path]) == 0
     out = capsys.readouterr().out
-    assert told in out
+    assert message in out
     assert [line for line in out.splitlines() if "obs_8" in line and "not counted" in line and "│" in line]
     assert main(["data", "info", path, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -108,7 +108,7 @@ def test_info_and_check_name_the_columns_that_count_and_their_bins(
     assert main(["data", "check", path, "--json"]) == 1  # a column that never varies is a warning
     checked = capsys.readouterr().out
     notes = [each["problem"] for each in json.loads(checked)["findings"] if each["severity"] == "note"]
-    assert any(told in note for note in notes)
+    assert any(message in note for note in notes)
     assert "--state-resolution exact uses all of --state-bins" in checked
 
 
@@ -122,7 +122,7 @@ def test_training_says_where_fewer_bins_of_states_are_used_than_were_asked_for(m
 
 
 def test_a_resolution_that_no_longer_exists_is_refused_with_those_that_do(make_log: MakeLog) -> None:
-    with pytest.raises(ValueError, match="'published'; there are: even, exact, leading, rounded"):
+    with pytest.raises(ValueError, match="'published'; available: even, exact, leading, rounded"):
         GridCounter.fit(make_log(), state_resolution="published")  # type: ignore[arg-type]
 
 

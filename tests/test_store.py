@@ -25,10 +25,10 @@ def test_results_of_several_machines_merge_and_contradictions_are_refused(kept: 
     write_rows(tmp_path / "b.parquet", rows)
     assert read_results(tmp_path / "a.parquet", tmp_path / "b.parquet") == rows
     write_rows(tmp_path / "c.parquet", [rows[0] | {"score": 1234.5}])
-    with pytest.raises(ValueError, match=r"c\.parquet.*disagree about"):
+    with pytest.raises(ValueError, match=r"c\.parquet.*have different results for"):
         read_results(tmp_path)
     write_rows(tmp_path / "c.parquet", [rows[0] | {"critic_loss": 1234.5}])  # what is not scored can disagree too
-    with pytest.raises(ValueError, match=r"c\.parquet.*disagree about"):
+    with pytest.raises(ValueError, match=r"c\.parquet.*have different results for"):
         read_results(tmp_path)
     (tmp_path / "d.parquet").write_bytes(b"not parquet")
     with pytest.raises(ValueError, match=r"d\.parquet: not a readable Parquet file"):
@@ -56,7 +56,7 @@ def test_rows_that_stand_twice_in_a_file_count_once_unless_they_differ(kept: Pat
     write_rows(tmp_path / "twice.parquet", rows + rows)
     assert read_results(tmp_path / "twice.parquet") == rows
     write_rows(tmp_path / "twice.parquet", [*rows, rows[0] | {"score": 1234.5}])
-    with pytest.raises(ValueError, match=r"twice\.parquet says two things about"):
+    with pytest.raises(ValueError, match=r"twice\.parquet has two different results for"):
         read_results(tmp_path / "twice.parquet")
 
 

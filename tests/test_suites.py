@@ -64,7 +64,10 @@ def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() 
         ("fields = { layer_norm = 1 }", "it must be true or false"),
         ('kind = "scatter"', "ablation"),
         ('variants = [{ name = "a" }, { name = "a" }]', "two variants are called 'a'"),
-        ('variants = [{ name = "a" }, { name = "b", fields = { discount = 0.99 } }]', "the variants 'a' and 'b' are the same sac"),
+        (
+            'variants = [{ name = "a" }, { name = "b", fields = { discount = 0.99 } }]',
+            "the variants 'a' and 'b' are the same experiment: sac",
+        ),
     ],
 )
 def test_a_wrong_suite_file_is_refused_with_the_way_out(
@@ -83,7 +86,7 @@ def test_variants_that_a_preset_makes_the_same_are_refused() -> None:
     """The fast preset of a maze has LayerNorm, so leaving it out is a variant; the paper's has none."""
     suite = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), preset="fast", variants=(Variant("a"), Variant("b", {"layer_norm": False})))
     assert len(narrow(suite)) == 2
-    with pytest.raises(ValueError, match="'a' and 'b' are the same sac on maze2d-umaze-v1, preset paper"):
+    with pytest.raises(ValueError, match="'a' and 'b' are the same experiment: sac on maze2d-umaze-v1, preset paper"):
         narrow(replace(suite, preset="paper"))
 
 
@@ -136,10 +139,10 @@ def test_a_field_that_came_later_leaves_older_results_what_they_are() -> None:
 
 def test_a_suite_with_the_name_of_one_that_comes_along_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ablation-prior.toml").write_text('title = "mine"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms = ["sac"]\n')
-    with pytest.raises(ValueError, match="has a suite 'ablation-prior' of its own; give yours another name"):
+    with pytest.raises(ValueError, match="already includes a suite 'ablation-prior'; give yours another name"):
         read_suite(str(tmp_path / "ablation-prior.toml"))
     (tmp_path / "ablation-prior.toml").rename(tmp_path / "paper-maze2d.toml")  # what the files of paper/maze2d are named after
-    with pytest.raises(ValueError, match="has a suite 'paper/maze2d' of its own"):
+    with pytest.raises(ValueError, match="already includes a suite 'paper/maze2d'"):
         read_suite(str(tmp_path / "paper-maze2d.toml"))
 
 

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.blocks import make_block
-from gridcount.algorithms.contract import Prepared, Report, silent
+from gridcount.algorithms.contract import Prepared, Report, ignore_report
 from gridcount.cli import main
 from gridcount.data.catalogue import FAMILIES
 from gridcount.data.transitions import Batch
@@ -199,7 +199,7 @@ class BreaksUnseen:
 
     batch_size: int = 4
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> dict[str, Array]:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> dict[str, Array]:
         return {"weight": jnp.zeros(2), "updates": jnp.zeros((), jnp.int32)}
 
     def update(self, state: dict[str, Array], batch: Batch, key: Array) -> tuple[dict[str, Array], dict[str, Array]]:

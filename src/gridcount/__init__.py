@@ -1,4 +1,4 @@
-"""Offline reinforcement learning that counts."""
+"""Offline reinforcement learning with count-based pessimism."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +42,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import public names on first use: `gridcount --help` and a loaded policy must not wait for JAX."""
+    """Import public names on first use: `gridcount --help` and a loaded policy must not import JAX."""
     from importlib import import_module
 
     if name in _HOMES:

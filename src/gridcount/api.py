@@ -1,4 +1,4 @@
-"""Training, policies and evaluation from Python, as the command line does them."""
+"""The Python API for training, policies and evaluation; it does the same as the command line."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
@@ -16,9 +16,9 @@ from gridcount.algorithms.presets import Preset, default_algorithm, planned_upda
 from gridcount.data import check as checks
 from gridcount.data.columns import Columns
 from gridcount.data.cut import Bounds
-from gridcount.data.load import load, settled_source
+from gridcount.data.load import load, resolve_source
 from gridcount.data.transitions import Transitions
-from gridcount.evaluation.environments import refuse_misfit, trust
+from gridcount.evaluation.environments import trust, validate_dimensions
 from gridcount.evaluation.rollouts import Evaluation
 from gridcount.evaluation.rollouts import evaluate as roll_out
 from gridcount.files.archive import numbered
@@ -26,11 +26,18 @@ from gridcount.policy.policy import Policy
 from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim
-from gridcount.training.experiment import EVALUATE_EVERY, Experiment, find_environment, load_again, refuse_bad, without_misfit
+from gridcount.training.experiment import (
+    EVALUATE_EVERY,
+    Experiment,
+    drop_unfit_environment,
+    find_environment,
+    load_again,
+    validate_findings,
+)
 from gridcount.training.logs import Row, read_rows
 from gridcount.training.policies import policies_of
 from gridcount.training.progress import ConsoleDisplay, Display
-from gridcount.training.run import Stops, never
+from gridcount.training.run import Stops, never_stop
 
 
 class Acts(Protocol):
@@ -56,7 +63,7 @@ def train(
     keep_policies: int | None = None,
     checkpoint_seconds: float = 60.0,
     progress: bool = True,
-    callback: Stops = never,
+    callback: Stops = never_stop,
     **changes: Any,
 ) -> "Run":
     """Train a policy from logged data; returns the run, which is also on disk.
@@ -86,7 +93,7 @@ def train(
     console = _console(progress)
     loaded = data if isinstance(data, Transitions) else load(data, memory_map=None, console=console)
     report = check(loaded)
-    refuse_bad(loaded.name, list(report), lambda name, findings: console.print(checks.render(name, findings)))
+    validate_findings(loaded.name, list(report), lambda name, findings: console.print(checks.render(name, findings)))
     name, made = _algorithm(algorithm, loaded.name, preset, changes)
     environment, unscored = find_environment(loaded.name, env)
     plan = runs.Plan(
@@ -99,11 +106,11 @@ def train(
         evaluate_every=evaluate_every,
         episodes=episodes,
         fingerprint="",
-        source=settled_source(loaded.name),
+        source=resolve_source(loaded.name),
     )
     plan.check()
     if env is None:
-        plan, misfit = without_misfit(plan, loaded)
+        plan, misfit = drop_unfit_environment(plan, loaded)
         unscored = misfit or unscored
     runs.Kept.checked(keep, keep_policies, checkpoint_seconds)  # before a directory is made
     experiment = Experiment.prepare(plan, made, loaded)
@@ -126,7 +133,7 @@ class Run:
 
     def __init__(self, directory: str | Path):
         self.directory = Path(directory)
-        runs.read_plan(self.directory)  # or an error that says what is missing
+        runs.read_plan(self.directory)  # raises an error if it is not a run
 
     @property
     def config(self) -> dict[str, Any]:
@@ -143,7 +150,7 @@ class Run:
     def policy(self, seed: int | None = None, at: int | Literal["last", "oracle"] = "last") -> Policy:
         """The policy of a seed (by default the first) after a kept number of updates (by default the last).
 
-        "oracle" is the kept policy with the best score in training: a choice that nobody has without an environment.
+        "oracle" is the kept policy with the best score in training: selecting it needs an environment.
         """
         return policies_of(self.directory, seed=self.config["seeds"][0] if seed is None else seed, at=at)[0]
 
@@ -156,9 +163,9 @@ class Run:
         keep_policies: int | None = None,
         checkpoint_seconds: float = 60.0,
         progress: bool = True,
-        callback: Stops = never,
+        callback: Stops = never_stop,
     ) -> Self:
-        """Go on with a stopped run, or make it longer. Data that was never in a file must be given again."""
+        """Resume a stopped run, or make it longer. Data that was not read from a file must be passed again."""
         keep_compiled()
         plan = runs.read_plan(self.directory)
         algorithm = runs.algorithm_of(self.directory)
@@ -233,9 +240,9 @@ def evaluate(policy: Acts, env: str, *, episodes: int = 100, seed: int = 0) -> E
     trust(env)
     dims = len(policy.observation_names) if isinstance(policy, Policy) else None
     if isinstance(policy, Policy):
-        refuse_misfit(env, len(policy.observation_names), len(policy.action_names))
+        validate_dimensions(env, len(policy.observation_names), len(policy.action_names))
     if episodes < 1 or seed < 0:
-        raise ValueError(f"episodes is {episodes} and seed {seed}; they must be at least 1 and 0")
+        raise ValueError(f"episodes is {episodes} and seed is {seed}; episodes must be at least 1, and seed at least 0")
     return roll_out(policy, env, episodes, seed, observation_dim=dims)
 
 
@@ -260,7 +267,7 @@ def _carry_out(
     keep_policies: int | None,
     checkpoint_seconds: float,
 ) -> Run:
-    """Train; a run that the callback stopped is as good as one that ended, and can be resumed."""
+    """Train; a run that the callback stopped is returned like a finished one, and can be resumed."""
     stopped = False
 
     def watching(row: Row) -> bool:
@@ -274,7 +281,7 @@ def _carry_out(
         experiment.train(directory, display, callback=watching, **kept)
     except runs.Interrupted as interrupted:
         if not stopped:
-            raise KeyboardInterrupt(f"{interrupted}; go on with gridcount.Run({str(directory)!r}).resume()") from interrupted
+            raise KeyboardInterrupt(f"{interrupted}; resume with gridcount.Run({str(directory)!r}).resume()") from interrupted
     return Run(directory)
 
 
@@ -302,7 +309,7 @@ class Silent:
         """Nothing."""
 
     def warn(self, text: str) -> None:
-        """A warning for whoever looks at warnings, since nothing is printed."""
+        """Issue a Python warning, because nothing is printed."""
         import warnings
 
         warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -1,6 +1,6 @@
-"""Python processes that this one starts: they import what it can import, and nothing else from the working directory.
+"""Child Python processes: they use the module search path of this process, without the working directory.
 
-Python puts the working directory of `python -m` before its own modules, so a `random.py` that lies there would run.
+Python puts the working directory of `python -m` before its own modules, so a file `random.py` there would be executed.
 """
 
 import os

@@ -1,27 +1,27 @@
-"""The command line: flags in, one call, a table or a picture out. Heavy imports wait until a command needs them."""
+"""The command line. Heavy modules are imported only when a command needs them."""
 
 import sys
 from importlib import import_module
 
 from gridcount.help_cache import asks_for_help, print_help
-from gridcount.interrupts import STOPPED, own_process
+from gridcount.interrupts import STOPPED, handle_interrupts
 
 USAGE = """\
-gridcount: offline reinforcement learning that counts
+gridcount: offline reinforcement learning with count-based pessimism
 
-  gridcount train DATASET       train a policy from logged data, evaluate it as it learns
-  gridcount algorithms          list what can be trained, and what each costs
+  gridcount train DATASET       train a policy from logged data and evaluate it during training
+  gridcount algorithms          list the algorithms and their cost
   gridcount evaluate RUN        roll out a trained policy and print its score
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
-  gridcount benchmark SUITE     run a table's or a figure's worth of experiments
-  gridcount report RESULTS      make one page of results: tables, curves, statistics, provenance
+  gridcount benchmark SUITE     run the experiments of a table or a figure
+  gridcount report RESULTS      write one page of results: tables, curves, statistics, provenance
   gridcount data make DATASET   generate a Maze2D dataset
-  gridcount data import FILE    store a log of your own under a name
-  gridcount data check DATASET  find everything wrong with a dataset or a file
-  gridcount data info DATASET   tell what is in it and what it suggests
-  gridcount theory              check the paper's theorems on problems whose truth is known
+  gridcount data import FILE    import your own dataset under a name
+  gridcount data check DATASET  list all problems of a dataset or a file
+  gridcount data info DATASET   describe a dataset and suggest hyper-parameters
+  gridcount theory              check the paper's theorems on problems with known solutions
 
-Each command explains its flags with --help. To begin:
+Add --help to a command to see its flags. To begin:
 
   gridcount train maze2d-umaze-v1 --seeds 2
 """
@@ -31,7 +31,7 @@ COMMANDS = ("train", "algorithms", "evaluate", "plot", "benchmark", "report", "d
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; errors a user can act on are printed without a traceback."""
     if arguments is None:
-        own_process()
+        handle_interrupts()
     words = sys.argv[1:] if arguments is None else arguments
     if not words or words[0] in ("-h", "--help", "help"):
         print(USAGE)

@@ -1,4 +1,4 @@
-"""Ctrl-C: the first asks a command to stop, the second ends the process at once, and neither ends in a traceback."""
+"""Ctrl-C: the first asks a command to stop, the second ends the process immediately, and neither prints a traceback."""
 
 import os
 import signal
@@ -9,28 +9,28 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-STOPPED = 130  # what a process returns that was told to stop
+STOPPED = 130  # exit code of a process that was stopped
 SHOW_CURSOR = b"\x1b[?25h"  # a progress bar hides it
 
 _owned = False  # whether this process is a gridcount command, not a program that calls us
 
 
-def own_process() -> None:
+def handle_interrupts() -> None:
     """Handle Ctrl-C for a process that is a gridcount command and nothing else."""
     global _owned
     _owned = True
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not where a shell made it ignored
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not if a shell set it to be ignored
         signal.signal(signal.SIGINT, _first)
 
 
 def stop_at_once(message: str) -> NoReturn:
     """End this process, or in a program that calls us raise KeyboardInterrupt.
 
-    An exception that is raised while compiled code waits is printed with its traceback by whoever called that code.
+    An exception raised while compiled code runs would be printed with a traceback by the caller of that code.
     """
     if not _owned:
         raise KeyboardInterrupt(message)
-    with suppress(Exception):  # a handler may interrupt the very write that it repeats
+    with suppress(Exception):  # the handler may have interrupted a write to the same stream
         sys.stdout.flush()
     os.write(2, (SHOW_CURSOR if os.isatty(2) else b"") + f"\n{message}\n".encode())
     os._exit(STOPPED)
@@ -44,7 +44,7 @@ class Stop:
 
 @contextmanager
 def stopping(first: str, second: str) -> Iterator[Stop]:
-    """Turn the first Ctrl-C into a request, told in the words of `first`; a second one stops at once, in those of `second`."""
+    """Turn the first Ctrl-C into a request and print `first`; a second one stops immediately and prints `second`."""
     stop = Stop()
 
     def request(number: int, frame: FrameType | None) -> None:
@@ -69,4 +69,4 @@ def _first(number: int, frame: FrameType | None) -> None:
 
 
 def _second(number: int, frame: FrameType | None) -> None:
-    stop_at_once("stopped at once")
+    stop_at_once("stopped immediately")

@@ -33,7 +33,7 @@ def weighted_bellman_loss(q: Array, target: Array, weight: Array) -> Array:
 
 
 def uncertainty_weight(variance: Array, scale: float, limit: float, kind: str) -> Array:
-    """How much a value counts that is known with this variance: scale / Var, or exp(-scale * Var), and at most `limit` (UWAC)."""
+    """The weight of a value with this variance: scale / Var, or exp(-scale * Var), and at most `limit` (UWAC)."""
     if kind == "exponential":
         return jnp.minimum(jnp.exp(-scale * variance), limit)
     return jnp.minimum(scale / jnp.maximum(variance, 1e-12), limit)
@@ -42,12 +42,12 @@ def uncertainty_weight(variance: Array, scale: float, limit: float, kind: str) -
 def mean_discrepancy(x: Array, y: Array, width: float, kernel: str) -> Array:
     """Maximum mean discrepancy of two sets of samples per row, [samples, rows, dims] each -> [rows] (BEAR)."""
 
-    def likeness(a: Array, b: Array) -> Array:
+    def similarity(a: Array, b: Array) -> Array:
         difference = a[:, None] - b[None]  # [samples, samples, rows, dims]
         distance = jnp.abs(difference) if kernel == "laplacian" else difference**2
         return jnp.exp(-distance.sum(axis=-1) / (2 * width)).mean(axis=(0, 1))
 
-    return jnp.sqrt(likeness(x, x) + likeness(y, y) - 2 * likeness(x, y) + 1e-6)
+    return jnp.sqrt(similarity(x, x) + similarity(y, y) - 2 * similarity(x, y) + 1e-6)
 
 
 def variational_loss(action: Array, reconstruction: Array, mean: Array, log_std: Array, kl_weight: float) -> Array:
@@ -62,7 +62,7 @@ def expectile_loss(difference: Array, expectile: float) -> Array:
 
 
 def advantage_weight(advantage: Array, scale: float, limit: float) -> Array:
-    """How much a row counts in advantage-weighted imitation: exp(scale * advantage), at most `limit` (IQL's Eq. 7)."""
+    """The weight of a row in advantage-weighted imitation: exp(scale * advantage), at most `limit` (IQL's Eq. 7)."""
     return jnp.minimum(jnp.exp(scale * jax.lax.stop_gradient(advantage)), limit)
 
 
@@ -96,10 +96,10 @@ def count_penalty_loss(q: Array, uncertainty: Array, floor: float) -> Array:
 
 
 def counted_gap_loss(q_policy: Array, q_data: Array, uncertainty: Array) -> Array:
-    """2 u (Q(s, a~pi) - Q(s, a)), averaged over rows, summed over critics: GPC's pull, downwards at the policy's action and as much upwards
-    at the log's.
+    """2 u (Q(s, a~pi) - Q(s, a)), averaged over rows, summed over critics: GPC's penalty, which lowers Q at the policy's
+    action and raises it equally at the log's.
 
-    The downward part has the gradient of GPC-SAC's Eq. 6. Where the two actions cannot be told apart the parts cancel, so values keep
+    The downward part has the gradient of GPC-SAC's Eq. 6. If the two actions are equal the parts cancel, so values keep
     their level.
     """
     return (2 * uncertainty * (q_policy - q_data)).mean(axis=-1).sum()

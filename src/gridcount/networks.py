@@ -214,7 +214,7 @@ class Deterministic(eqx.Module):
         return jnp.tanh(self.trunk(observation))
 
     def actor(self, normaliser: "Normaliser | None" = None, columns: Array | None = None) -> Actor:
-        """The policy as arrays, with what it does to observations before."""
+        """The policy as arrays, with its normalisation of observations."""
         return make_actor(self.trunk.perceptron(), normaliser, columns)
 
 
@@ -277,7 +277,7 @@ class Normaliser(eqx.Module):
 
     @classmethod
     def none(cls, observation_dim: int) -> "Normaliser":
-        """One that changes nothing."""
+        """A normaliser that changes nothing."""
         return cls(jnp.zeros(observation_dim), jnp.ones(observation_dim))
 
     def __call__(self, observation: Array) -> Array:
@@ -286,7 +286,7 @@ class Normaliser(eqx.Module):
 
 
 def make_actor(network: Perceptron, normaliser: Normaliser | None = None, columns: Array | None = None) -> Actor:
-    """A policy of a network and of what it does to observations before."""
+    """A policy of a network and its normalisation of observations."""
     if normaliser is None:
         return Actor(network, columns)
     return Actor(network, columns, normaliser.mean, normaliser.deviation)
@@ -302,12 +302,12 @@ def column_moments(observation: Any) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 
 def drop(x: Array, rate: float, key: Array) -> Array:
-    """Each number 0 with probability `rate`, the others scaled up so that the mean stays."""
-    kept = jax.random.bits(key, x.shape, "uint16") >= round(rate * 2**16)  # 16 bits are enough for a coin, and half the work of 32
+    """Dropout: each number is 0 with probability `rate`, and the others are scaled to keep the mean."""
+    kept = jax.random.bits(key, x.shape, "uint16") >= round(rate * 2**16)  # 16 bits are precise enough, and half the work of 32
     return jnp.where(kept, x / (1 - rate), 0)
 
 
-def thin(network: MLP, rate: float, key: Array) -> MLP:
+def drop_units(network: MLP, rate: float, key: Array) -> MLP:
     """The network (or ensemble of them) with each hidden unit left out with probability `rate`, for all rows alike."""
     keys = jax.random.split(key, len(network.weights) - 1)
     rest = [weight * drop(jnp.ones(weight.shape[:-1]), rate, k)[..., None] for weight, k in zip(network.weights[1:], keys, strict=True)]

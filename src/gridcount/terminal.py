@@ -1,4 +1,4 @@
-"""What commands share towards the terminal: a console, a progress bar, and answers to misspelt flags."""
+"""Terminal output that commands share: a console, a progress bar, and errors for misspelt flags."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,23 +19,23 @@ POSITIONAL = tyro.conf.Positional[int].__metadata__[0]  # type: ignore[attr-defi
 
 
 class SafeConsole(Console):
-    """A console whose text cannot steer the terminal: names come from files that somebody else wrote."""
+    """A console that escapes control characters, because names come from untrusted files."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterator[Segment]:
-        """What is about to be printed, control characters in its text written out."""
+        """Render segments, with control characters in their text escaped."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
 def make_console(stderr: bool = False) -> Console:
-    """A console that prints text as it is: names and paths may look like markup."""
+    """A console without markup, because names and paths may look like markup."""
     return SafeConsole(markup=False, highlight=False, stderr=stderr)
 
 
 def with_bar(name: str, work: Callable[[Callable[[int, int], None]], Result]) -> Result:
     """Do some work on a dataset with a progress bar that appears only if the work reports progress.
 
-    It goes to stderr, as do the notices around it, for what a command prints may be read by a machine.
+    Progress and messages go to stderr, because other programs may read stdout.
     """
     console = make_console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -44,7 +44,7 @@ def with_bar(name: str, work: Callable[[Callable[[int, int], None]], Result]) ->
 
         def progress(done: int, total: int) -> None:
             if not task:
-                console.print(f"generating {total:,} transitions of {name} (once; kept for next time)", soft_wrap=True)
+                console.print(f"generating {total:,} transitions of {name} (only once; the file is kept)", soft_wrap=True)
                 task.append(bar.add_task("generating", total=total))
             bar.update(task[0], completed=done)
 
@@ -54,8 +54,8 @@ def with_bar(name: str, work: Callable[[Callable[[int, int], None]], Result]) ->
     return result
 
 
-def refuse_unknown_flags(words: list[str], *kinds: type[Any]) -> None:
-    """An unknown flag is answered with the flags there are; tyro would only suggest a near one."""
+def validate_flags(words: list[str], *kinds: type[Any]) -> None:
+    """Raise ValueError for an unknown flag and list all flags; tyro would only suggest a similar one."""
     known = {"--help"} | {flag for kind in kinds for flag in _flags(kind)}
     for word in words:
         if word.startswith("--") and (name := word.split("=")[0].replace("_", "-")) not in known:
@@ -63,7 +63,7 @@ def refuse_unknown_flags(words: list[str], *kinds: type[Any]) -> None:
 
 
 def _flags(kind: type[Any]) -> set[str]:
-    """The flags tyro makes of a dataclass: not its positional arguments, but the fields of what it contains."""
+    """The flags that tyro makes of a dataclass, without positional arguments and with the fields of nested dataclasses."""
     flags: set[str] = set()
     for field in fields(kind):
         inner, *markers = get_args(field.type) or (field.type,)

@@ -13,7 +13,7 @@ from gridcount.algorithms.gpc_td3 import GPCTD3
 from gridcount.algorithms.iql import IQL
 from gridcount.algorithms.pbrl import PBRL
 from gridcount.algorithms.presets import preset_fields
-from gridcount.algorithms.ranges import refuse_out_of_range
+from gridcount.algorithms.ranges import validate_ranges
 from gridcount.algorithms.rebrac import ReBRAC
 from gridcount.algorithms.sac import SAC
 from gridcount.algorithms.sac_n import SACN
@@ -73,5 +73,5 @@ def make_algorithm(name: str, dataset: str, preset: str = "paper", **changes: An
         raise unknown(f"field of {name}", surplus[0], tuple(sorted(known)))
     fields = {field: value for field, value in preset_fields(name, dataset, preset).items() if field in known}
     algorithm = replace(kind(), **(fields | changes))
-    refuse_out_of_range(algorithm)
+    validate_ranges(algorithm)
     return algorithm

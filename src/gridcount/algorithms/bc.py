@@ -1,6 +1,6 @@
-"""BC: behavioural cloning, as the runs it is compared with do it (Fujimoto and Gu 2021; %BC: Chen et al. 2021).
+"""BC: behavioural cloning (Fujimoto and Gu 2021; %BC: Chen et al. 2021).
 
-A function of the observation is fitted to the log's actions by squared error: no value, no reward but to choose the episodes.
+A function of the observation is fitted to the log's actions by squared error: it uses no values, and rewards only to select episodes.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ import optax
 from jax import Array
 from numpy.typing import NDArray
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.networks import Deterministic, Normaliser
@@ -42,7 +42,7 @@ class BC:
     def prepare(self, data: Transitions) -> Prepared:
         """Keep the rows of the best episodes."""
         if not 0 < self.best_share <= 1:
-            raise ValueError(f"best_share is {self.best_share}; it is a share of the episodes, above 0 and at most 1")
+            raise ValueError(f"best_share is {self.best_share}; it must be above 0 and at most 1")
         if self.best_share == 1:
             return Prepared(self, data.rows(), {})
         kept, least = best_rows(data, self.best_share)
@@ -51,7 +51,7 @@ class BC:
         note = f"{len(kept):,} of {len(data):,} rows: the best {count_best(episodes, self.best_share):,} of {episodes:,} episodes"
         return Prepared(self, rows, {"best_share": f"{note}, return {least:.4g} or more"})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> BCState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> BCState:
         """A random policy and the log's own scale."""
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
         policy = Deterministic(observation_dim, action_dim, self.hidden, key)
@@ -59,7 +59,7 @@ class BC:
         return BCState(policy, normaliser, optax.adam(self.policy_rate).init(policy), jnp.zeros((), jnp.int32))
 
     def update(self, state: BCState, batch: Batch, key: Array) -> tuple[BCState, Metrics]:
-        """One step down the mean squared error; nothing is drawn, so the key is not used."""
+        """One step down the mean squared error; it is deterministic, so the key is not used."""
         observation = state.normaliser(batch.observation)
 
         def loss(policy: Deterministic) -> tuple[Array, Metrics]:

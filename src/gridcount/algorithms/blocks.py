@@ -1,4 +1,4 @@
-"""A block of updates as one program: whose rows, whose randomness, in what order."""
+"""A block of updates as one compiled program, with its rows and randomness."""
 
 from collections.abc import Callable
 from functools import partial
@@ -18,7 +18,7 @@ Block = Callable[..., tuple[Any, Metrics]]  # of (state, rows, key, start), and 
 
 
 class Learner(Protocol):
-    """What a block needs of an algorithm, or of anything else that is learnt a batch at a time."""
+    """The interface that a block needs: an algorithm, or anything else that learns batch by batch."""
 
     @property
     def batch_size(self) -> int:
@@ -36,10 +36,10 @@ class Draws(NamedTuple):
 
 
 def draw(key: Array, start: Array, updates: int, batch_size: int, rows: int) -> Draws:
-    """What updates from `start` on draw.
+    """The random draws of updates from `start` on.
 
-    The randomness of update t is fold_in(key, t), whatever block it falls in: that is what lets a run stop anywhere and go on to the
-    same bits.
+    The randomness of update t is fold_in(key, t), whatever its block. So a run can stop anywhere and resume with identical
+    results.
     """
     keys = jax.vmap(partial(jax.random.fold_in, key))(start + jnp.arange(updates))
     batch_keys, update_keys = jax.vmap(partial(jax.random.split, num=2), out_axes=1)(keys)
@@ -70,8 +70,8 @@ def make_block(learner: Learner, updates: int) -> Block:
 def learn_first(learner: Learner, state: Any, rows: Batch, key: Array, updates: int, what: str, report: Report) -> Any:
     """The state after `updates` updates that an algorithm's `init` makes before training proper, with a report after each block.
 
-    Of memory-mapped rows only the batches are read. That needs numbers, so where `init` is only traced for the shape of its state (the
-    one case without them) the state comes back as it is: learning does not change its shape.
+    Of memory-mapped rows only the batches are read. If `init` is only traced for the shape of its state, the state is returned
+    unchanged, because learning does not change its shape.
     """
     mapped = isinstance(rows.observation, np.memmap)
     if mapped and isinstance(key, jax.core.Tracer):

@@ -1,4 +1,4 @@
-"""What every algorithm is: its hyper-parameters, one look at the data, and three pure functions."""
+"""The interface of every algorithm: its hyper-parameters, `prepare` on the data, and three pure functions."""
 
 from collections.abc import Callable
 from dataclasses import field, fields, replace
@@ -12,31 +12,31 @@ from gridcount.policy.actor import Actor
 State = TypeVar("State")
 EPOCH = 1000  # updates: the unit of T in the paper, of its training lengths, and of what is compiled as one program
 Metrics = dict[str, Array]
-Report = Callable[[str, int, int], None]  # told what is being learnt first, how many updates of it are done, and of how many
+Report = Callable[[str, int, int], None]  # receives what is pre-trained, its updates done, and its total updates
 
 
-def silent(what: str, done: int, updates: int) -> None:
-    """A report nobody reads."""
+def ignore_report(what: str, done: int, updates: int) -> None:
+    """A report callback that does nothing."""
 
 
-def later(default: Any) -> Any:
+def added_later(default: Any) -> Any:
     """A field added to an algorithm that has results: at its default nothing changes, and a run's record leaves it out.
 
-    So what was run before the field existed is still the same experiment, and is neither run again nor refused.
+    So results from before the field existed still belong to the same experiment, and are not run again.
     """
-    return field(default=default, metadata={"later": True})
+    return field(default=default, metadata={"added_later": True})
 
 
 def renamed(default: Any, **names: str) -> Any:
-    """A field of which a value had another name once, as in `renamed("even", published="leading")`.
+    """A field of which a value was renamed, as in `renamed("even", published="leading")`.
 
-    What was recorded under the old name is read as the new one, and is still the same experiment. An old name is never used again.
+    Records with the old name are read as the new one, and are the same experiment. An old name is never reused.
     """
     return field(default=default, metadata={"renamed": names})
 
 
 def run_length(default: Any) -> Any:
-    """A field that should be the run's own number of updates: what falls over a run falls over this one. "auto" is replaced by it."""
+    """A field that should be the run's number of updates, such as the length of a schedule; "auto" is replaced by it."""
     return field(default=default, metadata={"run_length": True})
 
 
@@ -52,12 +52,12 @@ def with_run_length(algorithm: Any, updates: int, before: dict[str, Any]) -> Any
 
 
 def with_new_names(algorithm: type[Any], recorded: dict[str, Any]) -> dict[str, Any]:
-    """What a record says of an algorithm's fields, in today's names."""
+    """Recorded fields of an algorithm, with present names."""
     return _translated(algorithm, recorded, lambda names: names)
 
 
 def with_old_names(algorithm: type[Any], values: dict[str, Any]) -> dict[str, Any]:
-    """An algorithm's fields as they were first called: what tells experiments apart, whatever names came later."""
+    """An algorithm's fields with their first names, which identify experiments even after a renaming."""
     return _translated(algorithm, values, lambda names: {new: old for old, new in names.items()})
 
 
@@ -67,17 +67,17 @@ def _translated(algorithm: type[Any], values: dict[str, Any], direction: Callabl
 
 
 class Prepared(NamedTuple):
-    """What an algorithm makes of a dataset before training: run once, on the host, with NumPy."""
+    """The result of `prepare`, which runs once before training, on the host with NumPy."""
 
     algorithm: Any  # the same algorithm with every "auto" replaced by a number
     rows: Batch  # the columns its batches are drawn from
-    notes: dict[str, str]  # where each automatic value came from, for people to read
+    notes: dict[str, str]  # the origin of each automatic value, as text
 
 
 class Algorithm(Protocol[State]):
     """A frozen dataclass: its fields are the config, its functions the algorithm.
 
-    `prepare` sees the dataset once and is the place for what depends on data but not on a seed: automatic
+    `prepare` reads the dataset once and computes what does not depend on a seed: automatic
     hyper-parameters, extra columns. `init` makes a seed's state, `update` is compiled, `actor` is the deterministic policy.
     """
 
@@ -86,10 +86,10 @@ class Algorithm(Protocol[State]):
         """Rows per update."""
 
     def prepare(self, data: Transitions) -> Prepared:
-        """Settle automatic values and the columns of a batch."""
+        """Set automatic values and the columns of a batch."""
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> State:
-        """A fresh state for one seed; an algorithm that learns something beforehand does it here and reports on it."""
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> State:
+        """A fresh state for one seed; pre-training happens here, with progress reports."""
 
     def update(self, state: State, batch: Batch, key: Array) -> tuple[State, Metrics]:
         """One gradient step on a batch."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, later, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.sac import (
     SACState,
     SoftFields,
@@ -67,17 +67,17 @@ class CQL(SoftFields):
     policy_rate: float = 1e-4  # Adam step of the policy and the temperature (the authors' code)
     conservatism: float = 5.0  # weight of the gap between sampled and logged actions (alpha; 5 or 10 in the authors' code)
     lagrange_threshold: float | None = None  # tune a multiplier so that the weighted gap stays near this (tau); None: fixed weight
-    scale_threshold: bool = later(False)  # lower it by what fewer than 10 sampled actions of a kind take from the gap
+    scale_threshold: bool = added_later(False)  # lower the threshold to correct for fewer than 10 sampled actions of a kind
     sampled_actions: int = 10  # actions drawn from each of the uniform distribution, pi(s) and pi(s')
     entropy_backup: bool = False  # bootstrap SAC's entropy too; the authors' default leaves it out (deterministic_backup)
     max_backup: bool = False  # bootstrap the best of the sampled next actions (max_q_backup in the authors' code)
-    imitation_updates: int = 0  # the policy imitates the log this long; authors' code 40,000, "not much difference" in its own words
+    imitation_updates: int = 0  # the policy imitates the log for so many updates; 40,000 in the authors' code
 
     def prepare(self, data: Transitions) -> Prepared:
         """CQL takes the rows as they are."""
         return Prepared(self, data.rows(), {})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> CQLState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> CQLState:
         """SAC's networks and a multiplier of 1."""
         learner = init_networks(self, key, rows.observation.shape[1], rows.action.shape[1])
         log_multiplier = jnp.zeros(())
@@ -136,7 +136,7 @@ class CQL(SoftFields):
 
 
 def threshold(config: CQL) -> float:
-    """What the weighted gap is held to; 0 without a threshold.
+    """The threshold of the weighted gap; 0 without a threshold.
 
     A sum of n terms of a kind is n/10 of one of ten, on average, so its logarithm is ln(10/n) less, whatever the values
     are: with `scale_threshold` the same is taken from the threshold, which is for ten.

@@ -1,7 +1,7 @@
-"""EDAC: SAC-N whose critics are kept from agreeing (An et al. 2021, section 4 and Algorithm 1).
+"""EDAC: SAC-N with diversified critics (An et al. 2021, section 4 and Algorithm 1).
 
-Critics whose action gradients point the same way off the data share their mistakes, and then their minimum bounds nothing. A penalty
-on the cosines between those gradients does with 10 to 50 critics what plain SAC-N needs hundreds for.
+Critics whose action gradients agree outside the data make the same errors, so their minimum is no lower bound. With a penalty on
+the cosines between those gradients, 10 to 50 critics are enough, where plain SAC-N needs hundreds.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import jax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.sac import (
     SACState,
     bellman_target,
@@ -38,8 +38,8 @@ class EDAC(EnsembleFields):
         """The rows as they are, or with standardised rewards."""
         return prepare_rewards(self, data)
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> SACState:
-        """SAC's networks with N critics; at least two, since one has nothing to differ from."""
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> SACState:
+        """SAC's networks with N critics; at least two, because critics are compared."""
         if self.n_critics < 2:
             raise ValueError(f"n_critics is {self.n_critics}; EDAC compares critics with each other, so it needs at least 2")
         return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1], self.n_critics)

@@ -1,4 +1,4 @@
-"""GPC: grid-mapping pseudo-counts (Shen and Huang 2024) as a part that any actor-critic can host.
+"""GPC: grid-mapping pseudo-counts (Shen and Huang 2024), which can be added to any actor-critic (the host).
 
 A host draws its policy's actions at the batch's states; this module counts them on a grid and adds to the critics' loss what pulls them
 down by u = pessimism * sqrt(ln T / n) where the count is low. A host calls, in this order, `prepare_counts` in its `prepare`,
@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import EPOCH, Metrics, Prepared, later, renamed
+from gridcount.algorithms.contract import EPOCH, Metrics, Prepared, added_later, renamed
 from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
 from gridcount.counts.grid import CODES, DEFAULT_RESOLUTION, Grid, StateResolution, fit_states
 from gridcount.counts.tables import Table, empty_table, visit_rows
@@ -29,23 +29,23 @@ class CountFields:
     bins: int | Literal["auto"] = "auto"  # partitions per dimension (alpha in Eq. 2; column m of the paper's table)
     pessimism: float | Literal["auto"] = "auto"  # scale of the uncertainty (alpha of u)
     q_floor: float | Literal["auto"] = "auto"  # penalised values stay above this; 0 in the paper
-    beta: float = 1.0  # how much of u is taken from Q(s, a~pi)
-    beta_next: float = 0.1  # how much of u is taken from Q(s', a'~pi), where ood_next_weight is above 0
+    beta: float = 1.0  # share of u that is subtracted from Q(s, a~pi)
+    beta_next: float = 0.1  # share of u that is subtracted from Q(s', a'~pi), where ood_next_weight is above 0
     in_weight: float = 1.0  # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
     ood_weight: float = 0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
     ood_next_weight: float = 0.0  # weight of the (s', a'~pi) term; the text says 1, the published results let no gradient through it: 0
-    prior: Literal["none", "dataset", "dataset-only"] = "none"  # start the table empty, or with the log's own actions, or only them
-    relative: bool = False  # take from Q(s, a~pi) only what u is above u of the log's own action at s; not in the paper
-    margin: float = 3.0  # cells keep their identity this many times the data's width (m in Eq. 2)
+    prior: Literal["none", "dataset", "dataset-only"] = "none"  # initial counts: none, the log's actions, or only ever these
+    relative: bool = False  # subtract only the part of u above u of the log's own action at s; not in the paper
+    margin: float = 3.0  # width of the grid relative to the data's range (m in Eq. 2)
     state_bins: int | None = None  # partitions per state dimension; None: as bins
-    state_resolution: StateResolution = renamed(DEFAULT_RESOLUTION, published="leading")  # which columns tell states apart, and how finely
-    most_visits: int = later(0)  # larger counts are read as this, so that u stops fading; 0: no limit, as in the paper
-    normalise: bool = later(False)  # networks see observations normalised by the log's mean and standard deviation; not in the paper
+    state_resolution: StateResolution = renamed(DEFAULT_RESOLUTION, published="leading")  # which columns distinguish states, and how finely
+    most_visits: int = added_later(0)  # counts are capped at this, so that u stops decreasing; 0: no cap, as in the paper
+    normalise: bool = added_later(False)  # networks see observations normalised by the log's mean and standard deviation; not in the paper
     table_megabytes: int = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
 
 
 class Updated(Protocol):
-    """A host's state, as far as counting looks into it."""
+    """The part of a host's state that counting uses."""
 
     @property
     def updates(self) -> Array:
@@ -85,7 +85,7 @@ class Actions(Protocol):
 
 
 class Uncertainty(NamedTuple):
-    """What the counts say of the policy's actions."""
+    """The uncertainty of the policy's actions from the counts."""
 
     here: Array  # [rows] u(s, a~pi)
     there: Array  # [rows] u(s', a'~pi)
@@ -97,7 +97,7 @@ class Uncertainty(NamedTuple):
 
 
 def prepare_counts(config: Any, data: Transitions) -> Prepared:
-    """Settle automatic values and rank every row's state cells."""
+    """Set automatic values and rank every row's state cells."""
     settled, notes = settle(config, data)
     cells, (here, there) = fit_states(
         data.observation, data.next_observation, int(number(settled.bins)), settled.state_bins, settled.state_resolution
@@ -124,7 +124,7 @@ def init_counts(config: CountFields, learner: Learner, rows: Batch) -> GPCState[
 def count(config: CountFields, state: GPCState[Any], batch: Batch, drawn: Actions) -> tuple[Table, Uncertainty]:
     """Count the policy's actions at both states, then read them: a pair in use has been seen at least once.
 
-    Where the table is the log's alone, a use counts for itself and is not kept: n is the log's count and 1.
+    If the table holds only the log's counts, visits are not stored: n is the log's count plus 1.
     """
     state_cell = jnp.concatenate([batch.state_cell, batch.next_state_cell])
     action_cell = state.grid.offset(jnp.concatenate([drawn.action, drawn.next_action]))
@@ -157,7 +157,7 @@ def counted_loss(
     floor = number(config.q_floor)
 
     def loss(critics: Critics) -> tuple[Array, Metrics]:
-        # One pass through the networks for all terms: larger matrices, fewer of them.
+        # One pass through the networks for all terms, with fewer and larger matrices.
         terms = [(batch.observation, batch.action), (batch.observation, drawn.action)]
         if config.ood_next_weight:
             terms.append((batch.next_observation, drawn.next_action))
@@ -173,14 +173,14 @@ def counted_loss(
 
 
 def number(value: float | Literal["auto"]) -> float:
-    """A hyper-parameter that must have been settled by now."""
+    """A hyper-parameter as a number; raises ValueError if it is still "auto"."""
     if value == "auto":
         raise ValueError('this algorithm still has an "auto" value; use the one that prepare(data) returns')
     return value
 
 
 def settle(config: Any, data: Transitions) -> tuple[Any, dict[str, str]]:
-    """Replace every "auto" of a host with CountFields and a discount by the paper's rule for it, and say which rule gave what."""
+    """Replace every "auto" of a host with CountFields and a discount by the paper's rule, and describe the rules."""
     notes: dict[str, str] = {}
     low, high, mean = float(data.reward.min()), float(data.reward.max()), float(data.reward.mean())
     if config.bins == "auto":

@@ -1,9 +1,9 @@
-"""GPC-Anchor: grid-mapping pseudo-counts with a policy anchored to the log, and nothing to tune; ours (docs/gpc-anchor.md).
+"""GPC-Anchor: grid-mapping pseudo-counts with a policy anchored to the log and no settings to tune; ours (docs/gpc-anchor.md).
 
-TD3 in which everything is measured by the log. State cells follow the log (counts.adaptive). Rewards are in units of the spread of its
+TD3 in the units of the log. State cells follow the log (counts.adaptive). Rewards are in units of the spread of its
 returns (counts.units). In each cell the standard deviation of the log's actions, sigma(s), is the unit of distance between actions, and
-the log's own count of an action, n(s, a), says how far its value can be trusted. Critics are held down where the count is low, and the
-policy is pulled to the log's action: strongly where the log always did the same, weakly where it tried much.
+the log's own count of an action, n(s, a), measures how reliable its value is. Critics are penalised where the count is low, and the
+policy is pulled to the log's action: strongly where the log's actions are similar, weakly where they vary.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, run_length, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report, run_length
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.td3 import PolicyLoss, TD3Fields, TD3State, bellman_target, init_networks, step_critics, step_policy
 from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
@@ -25,7 +25,7 @@ from gridcount.networks import Critics, Deterministic, Normaliser, column_moment
 from gridcount.policy.actor import Actor
 
 PRIOR_ROWS = 8  # a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
-LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action is as good as constant
+LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action counts as constant
 STEADY = 0.5  # share of the schedule after which the policy's rate falls
 ROUNDING = 1e-6  # a deviation below this share of the mean is an error of 32-bit numbers
 SKEWNESS_ROWS = 100_000  # from which the order of columns is made
@@ -33,7 +33,7 @@ LEAST_RATE = 0.02  # of the policy's rate, at the end of the schedule
 
 
 class AnchorState(NamedTuple):
-    """TD3's state, the policy that acts, and what the log says."""
+    """TD3's state, the acting policy, and statistics of the log."""
 
     learner: TD3State
     acting_policy: Deterministic  # an average over recent updates
@@ -64,7 +64,7 @@ class GPCAnchor(TD3Fields):
     smoothing_limit: float = 2.5  # both noises are clipped to plus or minus this, in the log's deviations
     q_floor: float | Literal["auto"] = "auto"  # targets stay above this; auto: the worst discounted return of the log
     reward_level: float | Literal["auto"] = "auto"  # taken from every reward; auto: their mean where only differences can matter, else 0
-    value_level: float | Literal["auto"] = "auto"  # what reward_level adds to a return of the log, to tell values in its units
+    value_level: float | Literal["auto"] = "auto"  # what reward_level adds to a return of the log, to report values in its units
     reward_unit: float | Literal["auto"] = "auto"  # what rewards are divided by; auto: so that the log's returns spread by value_spread
     value_spread: float = 10.0  # standard deviation of the log's discounted returns, as networks see them
     rows_per_cell: int = 128  # rows of the log in a state cell, at least
@@ -81,7 +81,7 @@ class GPCAnchor(TD3Fields):
         settled = self
         if self.reward_level == "auto":
             settled = replace(settled, reward_level=units.level)
-            notes["reward_level"] = f"{units.level:.4g}: " + ("the mean reward" if units.level else "episodes can end sooner or later")
+            notes["reward_level"] = f"{units.level:.4g}: " + ("the mean reward" if units.level else "episode lengths can vary")
         if self.value_level == "auto":
             settled = replace(settled, value_level=number(settled.reward_level) * units.steps)
         if self.reward_unit == "auto":
@@ -92,8 +92,8 @@ class GPCAnchor(TD3Fields):
             notes["q_floor"] = f"{units.worst:.4g}: the worst discounted return of the log"
         return Prepared(settled, data.rows()._replace(state_cell=here, next_state_cell=there), notes)
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> AnchorState:
-        """Random networks, and what the log says."""
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> AnchorState:
+        """Random networks, and statistics of the log."""
         columns, normaliser = varying_columns(rows.observation)
         learner = init_networks(self, key, len(columns), rows.action.shape[1])
         cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
@@ -125,7 +125,7 @@ class GPCAnchor(TD3Fields):
         uncertainty = log_uncertainty(count, self.pessimism * self.value_spread)
 
         def critic_loss(critics: Critics) -> tuple[Array, Metrics]:
-            # One pass through the networks for both terms: larger matrices, fewer of them.
+            # One pass through the networks for both terms, with fewer and larger matrices.
             observation = jnp.concatenate([batch.observation, batch.observation])
             q_data, q_policy = jnp.split(critics(observation, jnp.concatenate([batch.action, action])), 2, axis=1)
             loss_in = bellman_loss(q_data, target)
@@ -155,16 +155,16 @@ class GPCAnchor(TD3Fields):
         return jnp.clip(action + deviation * noise, -1, 1)
 
     def _scaled(self, value: float) -> float:
-        """A discounted return of the log, as networks see it."""
+        """A discounted return of the log, in the networks' units."""
         return (value - number(self.value_level)) / number(self.reward_unit)
 
     def _in_log_units(self, value: Array) -> Array:
-        """What networks see as a value, as a discounted return of the log."""
+        """A value of the networks, in the units of the log's returns."""
         return value * number(self.reward_unit) + number(self.value_level)
 
     def _rate(self, updates: Array) -> Array:
         """The share of the policy's rate: 1 in the first half of the schedule, falling linearly in the second."""
-        if self.schedule_updates == "auto":  # nobody said how long the run is
+        if self.schedule_updates == "auto":  # the length of the run is unknown
             return jnp.ones(())
         left = 1 - updates / self.schedule_updates
         return jnp.clip(left / (1 - STEADY), LEAST_RATE, 1.0)
@@ -173,8 +173,8 @@ class GPCAnchor(TD3Fields):
 def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) -> PolicyLoss:
     """The policy's loss: -Q(s, pi(s)) / gain + anchor * |(pi(s) - a) / sigma(s)|^2, with Q the smaller of both critics'.
 
-    `gain` is the root mean square of |sigma dQ/da|: what moving by one deviation of the log's actions is worth. It makes the loss the
-    same for rewards of any scale and level.
+    `gain` is the root mean square of |sigma dQ/da|: the change of Q when the action moves by one deviation. It makes the loss
+    independent of the scale and level of rewards.
     """
 
     def value(action: Array) -> Array:
@@ -194,7 +194,7 @@ def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) ->
 
 
 def log_deviation(cell: Any, n_cells: int, action: Any) -> Any:
-    """[cells, action_dim] the standard deviation of the log's actions in each cell, drawn a little towards the whole log's."""
+    """[cells, action_dim] the standard deviation of the log's actions in each cell, shrunk towards that of the whole log."""
     moments = CellMoments.of(np.asarray(cell), n_cells, action)
     whole = CellMoments.of(np.zeros(len(cell), np.int32), 1, action).deviation[0]
     rows = moments.rows[:, None]
@@ -203,9 +203,9 @@ def log_deviation(cell: Any, n_cells: int, action: Any) -> Any:
 
 
 def varying_columns(observation: Any) -> tuple[Any, Normaliser]:
-    """The columns that vary, in an order that depends on their values alone, and how they are normalised.
+    """The columns that vary, in an order that depends only on their values, and their normalisation.
 
-    So neither a constant column, nor another order of columns, nor another unit changes what the networks see.
+    So constant columns, the order of columns and their units do not change the networks' inputs.
     """
     mean, deviation = column_moments(observation)
     varying = np.flatnonzero(deviation > ROUNDING * np.abs(mean))

@@ -1,4 +1,4 @@
-"""GPC-SAC: soft actor-critic held back by grid-mapping pseudo-counts (Shen and Huang 2024, Algorithm 1).
+"""GPC-SAC: soft actor-critic with grid-mapping pseudo-counts (Shen and Huang 2024, Algorithm 1).
 
 SAC's steps with gpc's penalty in the critics' loss; the equations cited there and here are the paper's.
 """
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import CountFields, GPCState, count, counted_loss, init_counts, prepare_counts, read_uncertainty
 from gridcount.algorithms.sac import (
     SACState,
@@ -29,10 +29,10 @@ class GPCSAC(CountFields, SoftFields):
     """SAC with count-based pessimism on the policy's own actions."""
 
     def prepare(self, data: Transitions) -> Prepared:
-        """Settle automatic values and rank every row's state cells."""
+        """Set automatic values and rank every row's state cells."""
         return prepare_counts(self, data)
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> GPCState[SACState]:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> GPCState[SACState]:
         """SAC's networks, the grid over the log's actions, and the table with its prior."""
         return init_counts(self, init_networks(self, key, rows.observation.shape[1], rows.action.shape[1]), rows)
 

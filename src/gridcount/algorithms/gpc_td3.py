@@ -1,7 +1,7 @@
-"""GPC-TD3: TD3 held back by grid-mapping pseudo-counts, a second host of gpc's penalty besides SAC; no paper's, and no imitation.
+"""GPC-TD3: TD3 with grid-mapping pseudo-counts, a second host of gpc's penalty besides SAC; not from a paper, without imitation.
 
-What is counted are the policy's actions with TD3's smoothing noise: a deterministic policy alone would visit a single cell per state, and
-the critics would be held down at that one point, not around it.
+The policy's actions are counted with TD3's smoothing noise: without noise, a deterministic policy would visit a single cell per state, and
+the critics would be penalised only at that point.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import CountFields, GPCState, count, counted_loss, init_counts, prepare_counts, read_uncertainty
 from gridcount.algorithms.td3 import TD3Fields, TD3State, ascend, bellman_target, first, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Transitions
@@ -29,10 +29,10 @@ class GPCTD3(CountFields, TD3Fields):
     """TD3 with count-based pessimism on the policy's own actions."""
 
     def prepare(self, data: Transitions) -> Prepared:
-        """Settle automatic values and rank every row's state cells."""
+        """Set automatic values and rank every row's state cells."""
         return prepare_counts(self, data)
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> GPCState[TD3State]:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> GPCState[TD3State]:
         """TD3's networks, the grid over the log's actions, and the table with its prior."""
         return init_counts(self, init_networks(self, key, rows.observation.shape[1], rows.action.shape[1]), rows)
 

@@ -1,4 +1,4 @@
-"""IQL: implicit Q-learning (Kostrikov, Nair and Levine 2021), which never asks for the value of an action outside the log.
+"""IQL: implicit Q-learning (Kostrikov, Nair and Levine 2021), which never evaluates an action outside the log.
 
 V is an upper expectile of Q over the log's own actions, Q is learnt from V at the next state, and the policy imitates the log's
 actions in proportion to how much better than V they are. The equations cited are the paper's; the order of the steps and the
@@ -15,7 +15,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, run_length, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report, run_length
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import advantage_weight, bellman_loss, expectile_loss, polyak, td_target
@@ -86,7 +86,7 @@ class IQL:
         reward = (np.asarray(data.reward, np.float64) * scale + offset).astype(np.float32)
         return Prepared(self, replace(data, reward=reward).rows(), {"reward": note})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> IQLState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> IQLState:
         """Random networks, targets equal to the critics."""
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
         policy_key, value_key, critic_key = jax.random.split(key, 3)
@@ -147,7 +147,7 @@ class IQL:
 
 
 def reward_change(scaling: str, data: Transitions) -> tuple[float, float, str]:
-    """What rewards are multiplied by, what is added to them, and why; no reason where they stay."""
+    """The factor and offset of rewards, and the reason; no reason if they are unchanged."""
     if scaling == "minus-one":
         return 1.0, -1.0, "each reward less 1"
     if scaling == "return-range":

@@ -1,4 +1,4 @@
-"""What each paper sets per domain or dataset, where it differs from the algorithm's defaults. `epochs` are 1,000 updates each.
+"""The settings of each paper per domain or dataset that differ from the algorithm's defaults. `epochs` are 1,000 updates each.
 
 A domain's fields come first ("gym", "maze2d", "adroit", "antmaze", "kitchen"), a dataset's own replace them.
 """

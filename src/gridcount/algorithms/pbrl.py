@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import EPOCH, Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import EPOCH, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.sac import SACState, SoftFields, draw_actions, finish, init_networks, step_policy, step_temperature
 from gridcount.algorithms.steps import descend_in_parts, in_parts
@@ -63,13 +63,13 @@ class PBRL(SoftFields):
     prior_scale: float = 0.0  # weight of fixed random networks added to the critics: 1 is PBRL-Prior
 
     def prepare(self, data: Transitions) -> Prepared:
-        """Settle the floor of penalised values."""
+        """Set the floor of penalised values."""
         if self.q_floor != "auto":
             return Prepared(self, data.rows(), {})
         floor, why = auto_q_floor(float(data.reward.min()), self.discount)
         return Prepared(replace(self, q_floor=floor), data.rows(), {"q_floor": why})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> PBRLState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> PBRLState:
         """SAC's networks with an ensemble of critics, and nothing recorded."""
         number(self.q_floor)
         if self.n_critics < 2:
@@ -136,7 +136,7 @@ def ood_beta(config: PBRL, state: PBRLState) -> Array:
 
 
 def next_weight(config: PBRL, state: PBRLState, beta: Array, q_sampled: Array) -> tuple[Array, Array]:
-    """Once an epoch: record the values of the policy's actions, and relent where the latest lie below those before."""
+    """Once an epoch: record the values of the policy's actions, and reduce the weight if the latest lie below those before."""
     updates = state.learner.updates
     due = updates % EPOCH == 0
     falls = state.record[-RECENT:].mean() < state.record[:-RECENT].mean()

@@ -9,20 +9,20 @@ from gridcount.data.catalogue import MAZE_NAMES, NAMES, domain_of, unknown
 Preset = Literal["fast", "paper"]
 PRESETS = ("fast", "paper")
 DEFAULT_EPOCHS = 1000
-OWN = "own"  # stands for every dataset without a published name
+OWN = "own"  # every dataset without a published name
 
 # Small networks for a CPU, by domain or dataset: for every algorithm that has the field.
 FAST: dict[str, dict[str, Any]] = {
     "maze2d": {"hidden": (64, 64), "layer_norm": True, "average_step": 0.001, "epochs": 120},
     "other": {"hidden": (256, 256), "epochs": 300},
-} | {name: {"hidden": (128, 128)} for name in MAZE_NAMES if "umaze" not in name}  # more corridors to tell apart
+} | {name: {"hidden": (128, 128)} for name in MAZE_NAMES if "umaze" not in name}  # more corridors to distinguish
 TD3_CVAE_WEIGHTS = {"target_penalty": 1.0, "policy_penalty": 1.0, "average_bonus": True}  # the first author's code
 # And what a single algorithm needs besides, in a domain or on a dataset.
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     # CQL's default rate, CORL's 3e-5 being for a million updates; and 4 actions of each kind, since a CPU takes time for every one
     ("cql", "maze2d"): {"policy_rate": 1e-4, "sampled_actions": 4, "scale_threshold": True},
     ("pbrl", "maze2d"): {"sampled_actions": 4},
-    ("cql", "other"): {"imitation_updates": 0},  # a short run has none to spare
+    ("cql", "other"): {"imitation_updates": 0},  # a short run has no updates for it
     ("sac-n", "maze2d"): {"n_critics": 10},  # the papers' up to 500 critics take days on a CPU
     ("sac-n", "other"): {"n_critics": 10},
     ("edac", "other"): {"n_critics": 10},
@@ -63,7 +63,7 @@ PAPER_OWN: dict[str, dict[str, Any]] = {
 
 
 def default_algorithm(dataset: str, preset: str) -> str:
-    """What is trained where nobody says: the paper's algorithm on its datasets and in its preset, else the one without settings."""
+    """The default algorithm: the paper's on its datasets and in its preset, else the one without settings."""
     return "gpc-sac" if preset == "paper" or dataset in NAMES else "gpc-anchor"
 
 

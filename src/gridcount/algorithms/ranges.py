@@ -1,4 +1,4 @@
-"""What values each hyper-parameter may have: one table for the fields of every algorithm, so that nonsense is refused before it trains."""
+"""The valid range of each hyper-parameter: one table for all algorithms, checked before training."""
 
 import math
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
@@ -7,7 +7,7 @@ LARGEST = 2**62  # of whole numbers
 
 
 class Range(NamedTuple):
-    """The numbers from `low` to `high`, both among them unless they are left out."""
+    """The numbers from `low` to `high`, both included unless excluded."""
 
     low: float
     high: float = math.inf
@@ -15,7 +15,7 @@ class Range(NamedTuple):
     without_high: bool = False
 
     def holds(self, value: float) -> bool:
-        """Whether a number lies within; NaN, infinity and whole numbers that no machine counts to never do."""
+        """Whether a number lies within; never for NaN, infinity and too large integers."""
         above = value > self.low if self.without_low else value >= self.low
         below = value < self.high if self.without_high else value <= self.high
         return above and below and abs(value) < (LARGEST if isinstance(value, int) else math.inf)
@@ -29,7 +29,7 @@ class Range(NamedTuple):
 WHOLE = Range(1)  # how many there are of something, or how often
 POSITIVE = Range(0, without_low=True)  # steps, widths and the like
 WEIGHT = Range(0)  # 0 leaves the term out
-STEP = Range(0, 1, without_low=True)  # of an average: 1 keeps nothing of what was
+STEP = Range(0, 1, without_low=True)  # of a moving average: 1 replaces the old value
 SHARE = Range(0, 1, without_high=True)
 ANY = Range(-math.inf)
 
@@ -114,8 +114,8 @@ RANGES = {  # field -> its range, in every algorithm that has the field
 }
 
 
-def refuse_out_of_range(algorithm: Any) -> None:
-    """Refuse a field whose value is of the wrong kind, a word it does not know or outside its range, naming its flag."""
+def validate_ranges(algorithm: Any) -> None:
+    """Raise ValueError with the flag of a field whose value has the wrong type or is out of range."""
     for name, kind in get_type_hints(type(algorithm)).items():
         value, allowed = getattr(algorithm, name), RANGES.get(name)
         flag = f"--{name.replace('_', '-')}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, fit, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Float32, Transitions
 from gridcount.losses import scale_free, squared_distance
@@ -32,7 +32,7 @@ class ReBRAC(TD3Fields):
         """The rows with the log's own next action."""
         return Prepared(self, data.rows()._replace(next_action=next_actions(data)), {})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> TD3State:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> TD3State:
         """Random networks, and targets equal to them."""
         return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1], norm_after=True)
 

@@ -6,18 +6,18 @@ Its steps are functions, so that relatives call them instead of inheriting.
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, later, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, polyak, soft_value, td_target, temperature_loss
-from gridcount.networks import LOG_STD_LOW, Critics, Initialisation, TanhGaussian
+from gridcount.networks import LOG_STD_LOW, Critics, TanhGaussian
 from gridcount.policy.actor import Actor
 
 
@@ -55,9 +55,9 @@ class SoftFields:
     policy_rate: float = 3e-4  # Adam step of the policy and the temperature
     critic_rate: float = 3e-4  # Adam step of the critics
     target_step: float = 0.005  # how far the target critics move per update (tau)
-    average_step: float = 1.0  # how far the acting policy moves towards the learning one per update; 1: they are one, as in the paper
-    initialisation: Initialisation = later("fan-in")  # "published": as GPC-SAC's code: docs/gpc-sac.md
-    log_std_low: float = later(LOG_STD_LOW)  # the policy's log-deviation stays above this; -5 in GPC-SAC's code
+    average_step: float = 1.0  # how far the acting policy moves towards the learning one per update; 1: no average, as in the paper
+    initialisation: Literal["fan-in", "published"] = added_later("fan-in")  # "published": as GPC-SAC's code: docs/gpc-sac.md
+    log_std_low: float = added_later(LOG_STD_LOW)  # the policy's log-deviation stays above this; -5 in GPC-SAC's code
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class SAC(SoftFields):
         """SAC takes the rows as they are."""
         return Prepared(self, data.rows(), {})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> SACState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> SACState:
         """Random networks, targets equal to the critics, temperature 1."""
         return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1])
 

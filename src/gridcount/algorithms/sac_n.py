@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.sac import (
     SACState,
     SoftFields,
@@ -43,7 +43,7 @@ class SACN(EnsembleFields):
         """The rows as they are, or with standardised rewards."""
         return prepare_rewards(self, data)
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> SACState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> SACState:
         """SAC's networks with N critics."""
         return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1], self.n_critics)
 

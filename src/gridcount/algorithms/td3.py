@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, polyak, td_target
@@ -59,7 +59,7 @@ class TD3(TD3Fields):
         """TD3 takes the rows as they are."""
         return Prepared(self, data.rows(), {})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> TD3State:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> TD3State:
         """Random networks, and targets equal to them."""
         return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1])
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first, fit, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import scale_free, squared_distance
@@ -35,7 +35,7 @@ class TD3BC(TD3Fields):
         """TD3+BC takes the rows as they are and normalises them batch by batch."""
         return Prepared(self, data.rows(), {})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> TD3BCState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> TD3BCState:
         """TD3's networks, and the mean and deviation of the log's observations."""
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
         normaliser = Normaliser.fit(rows.observation) if self.normalise else Normaliser.none(observation_dim)  # Eq. 4

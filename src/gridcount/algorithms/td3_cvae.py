@@ -1,7 +1,7 @@
 """TD3-CVAE: offline reinforcement learning as anti-exploration (Rezaeifar et al. 2022).
 
-A conditional variational autoencoder learns the log's actions given its observations, then stays as it is. How badly it reproduces an
-action is what exploration would pay as a bonus for novelty; here it is taken away, from the target and from the policy's objective.
+A conditional variational autoencoder learns the log's actions given its observations, then is fixed. Its reconstruction error of an
+action is a bonus for novelty in exploration; here it is subtracted from the target and from the policy's objective.
 Where the paper's appendix could not be seen, values are those of the first author's published research code.
 """
 
@@ -13,7 +13,7 @@ import optax
 from jax import Array
 
 from gridcount.algorithms.blocks import learn_first
-from gridcount.algorithms.contract import Metrics, Prepared, Report, later, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.steps import descend
 from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first, fit, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Transitions
@@ -64,7 +64,7 @@ class TD3CVAE(TD3Fields):
     critic_rate: float = 1e-4  # Adam step of the critics
     target_penalty: float = 5.0  # weight of the bonus in the target (alpha); the paper's value not verified, this one is ours
     policy_penalty: float = 5.0  # weight of the bonus in the policy's objective (beta); the paper's value not verified, this one is ours
-    average_bonus: bool = later(False)  # divide the bonus by dim(A)^2, as the first author's code, where both weights are 1
+    average_bonus: bool = added_later(False)  # divide the bonus by dim(A)^2, as the first author's code, where both weights are 1
     reward_scale: float | Literal["auto"] = "auto"  # rewards are multiplied by this; auto: 1 / (largest - smallest reward)
     cvae_hidden: tuple[int, ...] = (750, 750)  # hidden layers of encoder and decoder
     cvae_latent: int = 12  # dimensions of the latent
@@ -82,7 +82,7 @@ class TD3CVAE(TD3Fields):
         note = f"{scale:.4g}: rewards lie between {low:.3g} and {high:.3g}, and are brought to a range of 1"
         return Prepared(replace(self, reward_scale=scale), data.rows(), {"reward_scale": note})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> TD3CVAEState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> TD3CVAEState:
         """TD3's networks, and the autoencoder trained on the log."""
         network_key, cvae_key, learning_key = jax.random.split(key, 3)
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
@@ -90,7 +90,7 @@ class TD3CVAE(TD3Fields):
         cvae_state = CVAEState(cvae, optax.adam(self.cvae_rate).init(cvae))
         learner = CVAELearner(self.cvae_batch_size, self.cvae_rate, self.cvae_kl_weight)
         nothing: Any = None
-        columns = rows._replace(next_observation=nothing, terminated=nothing)  # what it does not look at stays where it is
+        columns = rows._replace(next_observation=nothing, terminated=nothing)  # unused columns are not copied
         cvae_state = learn_first(learner, cvae_state, columns, learning_key, self.cvae_updates, "autoencoder of actions", report)
         return TD3CVAEState(init_networks(self, network_key, observation_dim, action_dim), cvae_state.cvae)
 

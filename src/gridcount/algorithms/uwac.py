@@ -1,8 +1,8 @@
-"""UWAC: uncertainty-weighted actor-critic (Wu et al. 2021), which is BEAR (Kumar et al. 2019) with critics that know when they guess.
+"""UWAC: uncertainty-weighted actor-critic (Wu et al. 2021), which is BEAR (Kumar et al. 2019) with critics that estimate their uncertainty.
 
 BEAR keeps the policy's actions, as a set, near those of a model of the log's own (a VAE) by a bound on their maximum mean discrepancy.
-UWAC leaves hidden units of the critics out at random, takes the variance this gives a value for how little is known of it, and lets
-uncertain values count less in both losses. Where paper and code differ, what is done here is said beside it.
+UWAC applies dropout to the critics, uses the variance of a value as its uncertainty, and gives uncertain values less weight in both
+losses. Comments say which version is used where paper and code differ.
 """
 
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, later, silent
+from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import mean_discrepancy, polyak, td_target, uncertainty_weight, variational_loss, weighted_bellman_loss
-from gridcount.networks import LOG_STD_HIGH, ConditionalVAE, Critics, TanhGaussian, first_directions, spectral_norm, thin
+from gridcount.networks import LOG_STD_HIGH, ConditionalVAE, Critics, TanhGaussian, drop_units, first_directions, spectral_norm
 from gridcount.policy.actor import Actor, Candidates
 
 LOG_MULTIPLIER_RANGE = (-5.0, 10.0)  # BEAR's code
@@ -33,7 +33,7 @@ class UWACState(NamedTuple):
     behaviour: ConditionalVAE  # the model of the log's actions
     critics: Critics
     target_critics: Critics
-    directions: list[Array]  # where each layer of the critics stretches most: empty without spectral normalisation
+    directions: list[Array]  # the leading singular direction of each critic layer: empty without spectral normalisation
     target_directions: list[Array]
     log_multiplier: Array  # of the Lagrange multiplier that holds the discrepancy to its bound
     policy_optimiser: optax.OptState
@@ -50,7 +50,7 @@ class UWAC:
     hidden: tuple[int, ...] = (256, 256)  # hidden layers of policy and critics
     behaviour_hidden: tuple[int, ...] = (750, 750)  # hidden layers of the VAE's encoder and decoder
     layer_norm: bool = False  # LayerNorm in the critics; not in the paper
-    spectral_norm: bool = True  # divide each layer of the critics by how much it stretches at most, as the authors' code does
+    spectral_norm: bool = True  # divide each critic layer by its largest singular value, as the authors' code does
     batch_size: int = 256  # rows per update
     discount: float = 0.99  # gamma
     policy_rate: float = 1e-4  # Adam step of the policy
@@ -59,11 +59,11 @@ class UWAC:
     multiplier_rate: float = 1e-3  # Adam step of the Lagrange multiplier
     target_step: float = 0.005  # how far the target critics move per update (tau)
     dropout: float = 0.1  # share of the critics' hidden units left out of each pass
-    passes: int = 100  # passes that a variance, and the mean beside it, are taken over; a CPU's time is almost all here
+    passes: int = 100  # forward passes for each mean and variance; most of the CPU time is spent here
     weighting: Literal["inverse", "exponential"] = "inverse"  # beta/Var as the paper has it, or exp(-beta*Var), the authors' code's default
-    weight_scale: float = 0.5  # how soon uncertain values count less (beta)
+    weight_scale: float = 0.5  # how strongly uncertain values are down-weighted (beta)
     weight_limit: float = 1.5  # no row weighs more than this; the authors' code's default, for the exponential, is 1
-    weight_errors: bool = later(False)  # weigh critics' errors before they are squared, as the authors' code; else the squares
+    weight_errors: bool = added_later(False)  # weigh critics' errors before they are squared, as the authors' code; else the squares
     next_actions: int = 10  # actions of the policy at s' of which the best is bootstrapped from
     minimum_share: float = 0.75  # the target is this much of the smaller critic and the rest of the larger (lambda)
     kernel: Literal["gaussian", "laplacian"] = "gaussian"  # of the discrepancy
@@ -79,7 +79,7 @@ class UWAC:
             raise ValueError(f"passes is {self.passes}; a variance needs at least 2")
         return Prepared(self, data.rows(), {})
 
-    def init(self, key: Array, rows: Batch, report: Report = silent) -> UWACState:
+    def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> UWACState:
         """Random networks, targets equal to the critics, multiplier 1."""
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
         policy_key, behaviour_key, critic_key, direction_key = jax.random.split(key, 4)
@@ -211,7 +211,7 @@ class UWAC:
         x = jnp.concatenate([observation, action], axis=-1)
 
         def one_pass(key: Array) -> Array:  # rows first: without gradients of weights this is the faster order at any height
-            q: Array = eqx.filter_vmap(lambda member: member(x)[:, 0])(thin(critics.members, self.dropout, key))
+            q: Array = eqx.filter_vmap(lambda member: member(x)[:, 0])(drop_units(critics.members, self.dropout, key))
             return q
 
         q = jax.lax.map(one_pass, jax.random.split(key, self.passes))  # [passes, critics, rows]

@@ -1,1 +1,1 @@
-"""Which runs make up a table or a figure, where they run, and what is kept of them."""
+"""Suites of runs for tables and figures: cells, where they run, and their results."""

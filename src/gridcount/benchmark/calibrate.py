@@ -1,4 +1,4 @@
-"""How long cells should take on this machine, from a few timed updates of each kind."""
+"""Expected time of cells on this machine, from a few timed updates of each kind."""
 
 import math
 import os
@@ -42,10 +42,10 @@ SIZES = {  # fields that an update's time depends on
 }
 
 
-Tell = Callable[[str, int, int], None]  # told what is timed next, its number, and of how many
+Report = Callable[[str, int, int], None]  # receives what is timed next, its number and the total
 
 
-def seconds_per_update(cells: Sequence[Cell], tell: Tell) -> dict[str, float]:
+def seconds_per_update(cells: Sequence[Cell], report: Report) -> dict[str, float]:
     """Seconds one seed's update takes, by cell: each different algorithm, size and dimension is compiled and timed once, and kept."""
     kinds: dict[str, tuple[Any, tuple[int, int], str]] = {}  # kind of update -> how to time it
     owner: dict[str, str] = {}  # cell -> its kind
@@ -60,22 +60,22 @@ def seconds_per_update(cells: Sequence[Cell], tell: Tell) -> dict[str, float]:
     with _one_core():
         for number, kind in enumerate(new, start=1):
             algorithm, dims, name = kinds[kind]
-            tell(f"{name} on {dims[0]}-d observations and {dims[1]}-d actions", number, len(new))
+            report(f"{name} on {dims[0]}-d observations and {dims[1]}-d actions", number, len(new))
             timed[kind] = _time(algorithm, dims)
-            keep_timing(kind, timed[kind])  # at once, so that whoever stops here has it
+            keep_timing(kind, timed[kind])  # immediately, so that a stop loses nothing
     return {label: timed[kind] for label, kind in owner.items()}
 
 
 @cache
 def _dimensions(name: str) -> tuple[int, int]:
-    """Of a log of the user's own."""
+    """Dimensions of the user's own dataset."""
     data = load(name)
     return data.observation.shape[1], data.action.shape[1]
 
 
 @contextmanager
 def _one_core() -> Iterator[None]:
-    """Hold this process to one core, as a worker is, where the system can."""
+    """Pin this process to one core, like a worker, if the system supports it."""
     if not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -88,7 +88,7 @@ def _one_core() -> Iterator[None]:
 
 
 def estimate(cells: Sequence[Cell], per_update: dict[str, float], cores: int, workers: int) -> float:
-    """Seconds for all cells, without evaluations and compilation: each goes to the worker that is free first, as `run_local` does it."""
+    """Seconds for all cells, without evaluations and compilation: each runs on the next free worker, as in `run_local`."""
     workers = max(min(workers, len(cells)), 1)
     share = max(cores // workers, 1)
     busy = [0.0] * workers

@@ -1,4 +1,4 @@
-"""A cell: one algorithm on one dataset, its seeds together. It runs in a directory of its own and can be stopped anywhere."""
+"""A cell: one algorithm on one dataset, its seeds together. It runs in its own directory and can be stopped and resumed."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ SEEDS = "--seeds-"  # between a directory's experiment and its seeds
 
 @dataclass(frozen=True)
 class Cell:
-    """Everything a cell's numbers depend on, besides code and machine."""
+    """All settings that affect a cell's results, besides code and machine."""
 
     suite: str
     algorithm: str
@@ -50,19 +50,19 @@ class Cell:
 
     @property
     def label(self) -> str:
-        """What people call it."""
+        """The name for users."""
         return f"{self.algorithm}, {self.dataset}" + (f", {self.variant}" if self.variant else "")
 
     def key(self) -> str:
-        """A name for everything but the seeds: cells with the same key are seeds of the same experiment, whatever suites call it."""
+        """A name for all settings except the seeds: cells with the same key are seeds of the same experiment."""
         algorithm = make_algorithm(self.algorithm, self.dataset, self.preset, **self.changes)
         facts = asdict(replace(self, seeds=(), suite="", variant="", preset="", changes={}, data=""))
         text = json.dumps([facts, with_old_names(type(algorithm), runs.settings(algorithm)), self.origin()], sort_keys=True)
-        safe = re.sub(r"[^\w.-]", "_", self.dataset)  # it names files, and patterns find them
+        safe = re.sub(r"[^\w.-]", "_", self.dataset)  # it is part of file names and patterns
         return "--".join((self.algorithm, safe, hashlib.sha256(text.encode()).hexdigest()[:10]))
 
     def origin(self) -> str:
-        """Where the data comes from; what is not a name of D4RL's has its digest, so that results from other data are never mixed in."""
+        """The source of the data, with a digest if it is not D4RL's, so that results from different data are not mixed."""
         if self.data == self.dataset and self.dataset in NAMES:
             return _recipe() if self.dataset in MAZE_NAMES and not published()[self.dataset].target.is_file() else "d4rl"
         if not Path(self.data).is_file():  # an imported log or a Minari folder
@@ -70,13 +70,13 @@ class Cell:
         digest = _sha256(self.data)
         if self.dataset in published() and digest == published()[self.dataset].sha256:
             return f"d4rl {digest[:16]}"
-        if self.dataset in MAZE_NAMES:  # D4RL publishes no digest of its mazes, and nobody re-collects them
+        if self.dataset in MAZE_NAMES:  # D4RL publishes no digest of its mazes
             return f"{'generated' if is_generated(Path(self.data)) else 'own'} {digest[:16]}"
         return f"{'re-collected' if self.dataset in NAMES else 'own'} {digest[:16]}"
 
     @cached_property
     def name(self) -> str:
-        """Of its directory: an experiment and a set of seeds."""
+        """The name of its directory: an experiment and a set of seeds."""
         return f"{self.key()}{SEEDS}{_ranges(self.seeds)}"
 
     def directory(self, folder: Path) -> Path:
@@ -84,24 +84,24 @@ class Cell:
         return folder / self.name
 
     def results(self, folder: Path) -> Path:
-        """Where its rows go: suites may share a folder, and runs, but not rows."""
+        """The file of its rows; suites may share a folder and runs, but not rows."""
         return folder / f"{self.suite.replace('/', '-')}--{self.name}.parquet"
 
     def to_json(self) -> str:
-        """For another process to read."""
+        """The cell as JSON, for another process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> "Cell":
-        """As it was."""
-        cell = decode_record(text.encode(), cls, "a cell", "give the suite's command again, which writes it anew", closed=True)
+        """A cell from its JSON."""
+        cell = decode_record(text.encode(), cls, "a cell", "run the suite's command again, which writes it again", closed=True)
         changes = {name: tuple(value) if isinstance(value, list) else value for name, value in cell.changes.items()}
         return replace(cell, changes=changes)
 
 
 def run_cell(cell: Cell, directory: Path) -> list[Row]:
-    """Train and score a cell in its directory, from where it stopped if it did; the rows of the results store."""
-    with locked(directory / "cell"):  # an orphan of a killed run may still be saving
+    """Train and score a cell in its directory, resuming if it was stopped; returns the rows of the results store."""
+    with locked(directory / "cell"):  # a worker of a killed run may still be saving
         environment = cell.environment or (cell.dataset if has_environment(cell.dataset) else None)
         plan = runs.Plan(
             dataset=cell.data,
@@ -114,7 +114,7 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
             episodes=cell.episodes,
             fingerprint="",
         )
-        data = load_checked(plan, tell=_tell)
+        data = load_checked(plan, show=_print_findings)
         algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
         experiment = Experiment.prepare(plan, algorithm, data)
         found: list[Row] = []
@@ -123,7 +123,7 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
             try:
                 with Status(place, cell, directory) as status:
                     experiment.train(place, status, keep=1)
-            except Diverged as error:  # which is a result: kept as far as it came, and the other seeds go on without it
+            except Diverged as error:  # divergence is a result: its rows are kept, and the other seeds continue
                 found += diverged_rows(cell, place, error)
                 left = tuple(seed for seed in experiment.plan.seeds if seed != error.seed)
                 experiment = replace(experiment, plan=replace(experiment.plan, seeds=left))
@@ -133,21 +133,21 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
         return found
 
 
-def _tell(name: str, findings: list[checks.Finding]) -> None:
-    """A worker's output is the cell's log."""
+def _print_findings(name: str, findings: list[checks.Finding]) -> None:
+    """Print findings; the output of a worker is the cell's log."""
     for finding in findings:
         print(f"{name}: {finding.severity}: {finding.problem}; {finding.advice}", flush=True)
 
 
 def rows_of(cell: Cell, directory: Path) -> list[Row]:
-    """A cell's rows as the store keeps them: an evaluation of a seed each, with all that is needed to know what it is."""
+    """A cell's rows as the store keeps them: one per evaluation of a seed, with all settings."""
     facts = facts_of(cell, directory)
     costs = {each.updates: {"seconds": each.seconds, "gigabytes": each.gigabytes} for each in read_times(directory)}
     return [facts | costs.get(row["updates"], {}) | row for row in read_rows(directory)]
 
 
 def facts_of(cell: Cell, directory: Path) -> Row:
-    """What all rows of a cell say."""
+    """The columns that all rows of a cell share."""
     plan = runs.read_plan(directory)
     starts = describe_starts(directory)
     start = starts[-1]
@@ -175,7 +175,7 @@ def facts_of(cell: Cell, directory: Path) -> Row:
 
 
 def diverged_rows(cell: Cell, directory: Path, error: Diverged) -> list[Row]:
-    """What a seed has until its numbers exploded, every row saying so; a row without figures where it was never evaluated."""
+    """The rows of a seed that diverged, marked as such; one row without metrics if it was never evaluated."""
     rows = rows_of(cell, directory)
     own = [row for row in rows if row["seed"] == error.seed]
     return [row | {"diverged": error.message} for row in own or [facts_of(cell, directory) | {"seed": error.seed, "updates": 0}]]
@@ -186,7 +186,7 @@ STATUS = "status.json"
 
 @dataclass
 class Progress:
-    """How far a cell is, for whoever watches."""
+    """The progress of a cell, for the overview."""
 
     state: str = "starting"
     done: int = 0
@@ -197,15 +197,15 @@ class Progress:
 
     @classmethod
     def read(cls, directory: Path) -> "Progress":
-        """What the cell last wrote; a fresh one where it has written nothing."""
+        """The last progress that the cell wrote; empty if there is none."""
         try:
-            return read_record(directory / STATUS, cls, "it is written anew")
-        except (OSError, ValueError):  # it is for people to watch, and nothing depends on it
+            return read_record(directory / STATUS, cls, "it is written again")
+        except (OSError, ValueError):  # it is only shown, and nothing depends on it
             return cls()
 
 
 class Status:
-    """A run's display that writes to files: progress for the overview, and the time and memory that training itself took."""
+    """A run's display that writes to files: progress for the overview, and the time and memory of training."""
 
     def __init__(self, directory: Path, cell: Cell, watched: Path):
         directory.mkdir(parents=True, exist_ok=True)
@@ -219,25 +219,25 @@ class Status:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         state = "done" if error is None else "stopped" if isinstance(error, runs.Interrupted) else "failed"
-        self._tell(state=state, note="" if error is None else (str(error).splitlines() or [type(error).__name__])[0])
+        self._write_status(state=state, note="" if error is None else (str(error).splitlines() or [type(error).__name__])[0])
 
     def begin(self, updates: int, done: int) -> None:
         """A run of `updates` starts (or goes on) at `done`."""
         kept = keep_times(self._directory, done)
         self._seconds, self._timed = (kept[-1].seconds, kept[-1].updates) if kept else (0.0, 0)
         self._start, self._since, self._last = done, time.monotonic(), time.monotonic()
-        self._tell(state="running", done=done, of=updates)
+        self._write_status(state="running", done=done, of=updates)
 
     def pretrained(self, what: str, done: int, updates: int) -> None:
-        """A block of what is learnt before the run itself ended."""
-        self._tell(state="running", note=f"{what}: {done:,} of {updates:,}")
+        """A block of pre-training ended."""
+        self._write_status(state="running", note=f"{what}: {done:,} of {updates:,}")
 
     def advance(self, done: int, metrics: dict[str, list[float]]) -> None:
         """A block ended."""
         now = time.monotonic()
         self._seconds += now - self._last
         self._last = now
-        self._tell(done=done, rate=(done - self._start) / max(now - self._since, 1e-9), note="")
+        self._write_status(done=done, rate=(done - self._start) / max(now - self._since, 1e-9), note="")
 
     def evaluated(self, row: dict[str, Any]) -> None:
         """A seed was evaluated."""
@@ -245,17 +245,17 @@ class Status:
             self._scores = {}
         if (value := headline(row)[1]) is not None:
             self._scores[row["seed"]] = value
-            self._tell(score=sum(self._scores.values()) / len(self._scores))
+            self._write_status(score=sum(self._scores.values()) / len(self._scores))
         if self._timed < row["updates"]:
             add_times(self._directory, Times(row["updates"], round(self._seconds, 3), peak_gigabytes()))
             self._timed = row["updates"]
         self._last = time.monotonic()
 
     def warn(self, text: str) -> None:
-        """Something a person should know: a worker's output is the cell's log."""
+        """Print a warning; the output of a worker is the cell's log."""
         print(text, flush=True)
 
-    def _tell(self, **changes: Any) -> None:
+    def _write_status(self, **changes: Any) -> None:
         for name, value in changes.items():
             setattr(self._progress, name, value)
         write_whole(self._watched / STATUS, json.dumps(asdict(self._progress)), durable=False)
@@ -268,14 +268,14 @@ def seeds_of(name: str) -> tuple[int, ...]:
 
 
 def _ranges(seeds: tuple[int, ...]) -> str:
-    """As in 0to4-7: a file's name has no room for many numbers."""
+    """A short form of the seeds, such as 0to4-7, for file names."""
     starts = [seed for seed in seeds if seed - 1 not in seeds]
     ends = [seed for seed in seeds if seed + 1 not in seeds]
     return "-".join(str(start) if start == end else f"{start}to{end}" for start, end in zip(starts, ends, strict=True))
 
 
 def _recipe() -> str:
-    """What mazes are generated by; the first recipe has no number, so that what was run before there were others is still the same."""
+    """The version of the maze generator; the first has no number, so that old results keep their key."""
     return "generated" if FORMAT == 1 else f"generated {FORMAT}"
 
 
@@ -289,7 +289,7 @@ def _content(name: str, dataset: str) -> str:
     try:
         return runs.fingerprint(load(name))
     except FileNotFoundError as error:
-        raise FileNotFoundError(f"{dataset} is to be read from {name}: {error}") from error
+        raise FileNotFoundError(f"{dataset} cannot be read from {name}: {error}") from error
 
 
 @cache

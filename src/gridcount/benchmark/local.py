@@ -1,4 +1,4 @@
-"""Cells on this machine: worker processes pinned to cores, what is finished is never run again."""
+"""Cells on this machine, in worker processes pinned to cores. Finished cells are skipped."""
 
 import os
 import signal
@@ -23,8 +23,8 @@ from gridcount.training.logs import Row
 from gridcount.training.loop import available_cores
 
 POLL = 0.5  # seconds between looks at the workers
-SAVING = "stopping: each cell saves where it is; press Ctrl-C again not to wait for them"
-AT_ONCE = "stopped at once; cells save by themselves: give the same command again to go on"
+SAVING = "stopping: each cell writes a checkpoint; press Ctrl-C again to stop without waiting"
+AT_ONCE = "stopped immediately; cells still write their checkpoints: run the same command again to resume"
 
 
 @dataclass
@@ -37,9 +37,9 @@ class Job:
 
 
 def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
-    """What is left to run: cells without their finished seeds, and sets of seeds that were begun kept together.
+    """The cells to run, without finished seeds; seeds that were started together stay together.
 
-    What another suite in the folder has finished is not left: `adopt` takes it over.
+    Seeds that another suite in the folder finished are excluded: `reuse_finished` copies them.
     """
     stored = _stored(out)
     left = []
@@ -56,8 +56,8 @@ def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
     return left
 
 
-def adopt(cells: Sequence[Cell], out: Path) -> None:
-    """Take over what the folder has already run, by this suite or another: the same experiments under the names they have now."""
+def reuse_finished(cells: Sequence[Cell], out: Path) -> None:
+    """Copy finished results of the same experiments in this folder, by any suite, with the present names."""
     _rename(cells, out)
     stored = _stored(out)
     for cell in cells:
@@ -73,7 +73,7 @@ def adopt(cells: Sequence[Cell], out: Path) -> None:
 
 
 def _rename(cells: Sequence[Cell], out: Path) -> None:
-    """Call this suite's finished experiments what it calls them now: a variant's name is no part of an experiment, and may be mended."""
+    """Rename finished experiments to the suite's present names: a variant's name does not define an experiment."""
     names = {(cell.suite, cell.key()): {"variant": cell.variant, "preset": cell.preset} for cell in cells}
     for path in sorted((out / "results").glob("*.parquet")):
         rows = read_results(path)
@@ -89,10 +89,10 @@ def _stored(out: Path) -> list[Row]:
 def run_local(
     cells: Sequence[Cell], out: Path, console: Console, workers: int | None = None, trusted: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Run cells until all are stored; returns what went wrong, by cell. `trusted`: environments whose modules were typed."""
+    """Run cells until all are stored; returns the errors by cell. `trusted`: environments whose modules were typed."""
     cores = available_cores()
     workers = min(workers or default_workers(), len(cells)) or 1
-    share = max(len(cores) // workers, 1)  # fewer cells than cores: each gets several, for its seeds
+    share = max(len(cores) // workers, 1)  # with fewer cells than cores, each gets several for its seeds
     free = [tuple(cores[i * share : (i + 1) * share] or cores[i % len(cores) :][:1]) for i in range(workers)]
     waiting, running, problems = list(cells), list[Job](), dict[str, str]()
     (out / "cells").mkdir(parents=True, exist_ok=True)
@@ -104,7 +104,7 @@ def run_local(
                 running.remove(job)
                 free.append(job.cores)
                 if job.process.returncode and not stop.requested:
-                    problems[overview.label(job.cell)] = _last_words(job.cell.directory(out / "cells"), job.process.returncode)
+                    problems[overview.label(job.cell)] = _failure_message(job.cell.directory(out / "cells"), job.process.returncode)
                 overview.ended(job.cell, job.process.returncode)
             if stop.requested:
                 for job in running:
@@ -121,7 +121,7 @@ def _start(cell: Cell, out: Path, cores: tuple[int, ...], trusted: Sequence[str]
     directory = cell.directory(out / "cells")
     directory.mkdir(parents=True, exist_ok=True)
     write_whole(directory / "cell.json", cell.to_json(), durable=False)
-    (directory / STATUS).unlink(missing_ok=True)  # of an earlier start, whose last words are not this one's
+    (directory / STATUS).unlink(missing_ok=True)  # the status of an earlier start
     files = (directory / "cell.json", directory, cell.results(out / "results"))
     words = [*map(str, files), ",".join(map(str, cores)), str(os.getpid())]
     with open_plain(directory / "log.txt", "ab") as log:
@@ -130,22 +130,24 @@ def _start(cell: Cell, out: Path, cores: tuple[int, ...], trusted: Sequence[str]
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            start_new_session=True,  # Ctrl-C reaches the parent, which tells its workers once
+            start_new_session=True,  # Ctrl-C reaches only the parent, which signals its workers once
             env=module_environment(OPENBLAS_NUM_THREADS="1", OMP_NUM_THREADS="1"),
         )
     return Job(cell, process, cores)
 
 
 def default_workers() -> int:
-    """One per core; with an accelerator's plug-in one alone, which spreads a cell's seeds over the devices."""
+    """One per core; only one with an accelerator, which runs a cell's seeds on all devices."""
     accelerated = entry_points(group="jax_plugins") or find_spec("libtpu")
     return 1 if accelerated and os.environ.get("JAX_PLATFORMS") != "cpu" else len(available_cores())
 
 
-def _last_words(directory: Path, code: int) -> str:
+def _failure_message(directory: Path, code: int) -> str:
     if code < 0:
-        return f"killed by {signal.Signals(-code).name}" + (", as a machine out of memory does" if code == -signal.SIGKILL else "")
+        return f"killed by {signal.Signals(-code).name}" + (
+            ", probably because the machine ran out of memory" if code == -signal.SIGKILL else ""
+        )
     if code == STOPPED:
-        return "stopped from outside; the same command goes on where it stopped"
+        return "stopped by a signal; run the same command again to resume"
     lines = (directory / "log.txt").read_text(errors="replace").strip().splitlines()
-    return Progress.read(directory).note or (lines[-1] if lines else "it ended without a word")
+    return Progress.read(directory).note or (lines[-1] if lines else "it exited with no output")

@@ -1,4 +1,4 @@
-"""All cells at a glance: state, score so far, rate, time left. A live table in a terminal, a line per event in a log."""
+"""An overview of all cells: state, score so far, rate, time left. A live table in a terminal, a line per event in a log."""
 
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -13,11 +13,11 @@ from gridcount.benchmark.cells import Cell, Progress
 from gridcount.training.progress import duration
 
 EVERY = 60.0  # seconds between lines where there is no terminal
-ENDS = {0: "done", 130: "stopped, and can go on"}
+ENDS = {0: "done", 130: "stopped, can be resumed"}
 
 
 class Overview:
-    """Asks for each cell's progress and shows it."""
+    """Reads each cell's progress and shows it."""
 
     def __init__(self, console: Console, cells: Sequence[Cell], progress: Callable[[Cell], Progress]):
         self._console, self._cells, self._progress = console, list(cells), progress
@@ -39,16 +39,16 @@ class Overview:
         self._ended.add(cell.name)
         progress = self._progress(cell)
         score = "" if progress.score is None else f", last score {progress.score:.1f}"
-        told = f"{len(self._ended)} of {len(self._cells)}  {self.label(cell)}: {ENDS.get(code, 'failed')}{score} {progress.note}"
-        self._console.print(told.rstrip(), soft_wrap=True)
+        line = f"{len(self._ended)} of {len(self._cells)}  {self.label(cell)}: {ENDS.get(code, 'failed')}{score} {progress.note}"
+        self._console.print(line.rstrip(), soft_wrap=True)
 
     def label(self, cell: Cell) -> str:
-        """What people call a cell; with its seeds where others of its seeds run on their own."""
-        alone = sum(each.label == cell.label for each in self._cells) == 1
-        return cell.label if alone else f"{cell.label}, seeds {' '.join(map(str, cell.seeds))}"
+        """The label of a cell, with its seeds if several cells have the same label."""
+        unique = sum(each.label == cell.label for each in self._cells) == 1
+        return cell.label if unique else f"{cell.label}, seeds {' '.join(map(str, cell.seeds))}"
 
     def refresh(self, running: Collection[str]) -> None:
-        """Show how far everything is; `running` are the names of cells."""
+        """Show the progress of all cells; `running` holds names of cells."""
         found = {self.label(cell): self._progress(cell) for cell in self._cells if cell.name in running}
         if self._live:
             self._live.update(self._table(found), refresh=True)

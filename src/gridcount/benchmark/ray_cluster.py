@@ -1,6 +1,6 @@
-"""Cells on a Ray cluster: a task each, retried where a node dies, progress and results sent back as they come.
+"""Cells on a Ray cluster: one task each, retried if a node fails; progress and results are sent back during the run.
 
-Nodes need gridcount and nothing else: no shared folder. A dataset that is a file here travels through Ray's object store.
+Nodes need gridcount and nothing else: no shared folder. A dataset file is sent through Ray's object store.
 """
 
 import logging
@@ -35,20 +35,20 @@ RETRIES = 5  # of a cell whose node or process died
 
 @dataclass(frozen=True)
 class Resources:
-    """What a cell's task asks of the cluster."""
+    """The resources that a cell's task needs."""
 
     cores: int = 1
     accelerators: float = 0.0
 
 
 class Board:
-    """Where tasks pin up how far they are; the driver reads it."""
+    """The progress of all tasks; tasks write it and the driver reads it."""
 
     def __init__(self) -> None:
         self._progress: dict[str, dict[str, Any]] = {}
 
-    def tell(self, name: str, progress: dict[str, Any]) -> None:
-        """A cell's newest progress."""
+    def write(self, name: str, progress: dict[str, Any]) -> None:
+        """Store a cell's newest progress."""
         self._progress[name] = progress
 
     def read(self) -> dict[str, dict[str, Any]]:
@@ -64,13 +64,15 @@ def run_on_ray(
     resources: Resources | None = None,
     trusted: Sequence[str] = (),  # environments whose modules were typed
 ) -> dict[str, str]:
-    """Run cells on a cluster until all are stored here; returns what went wrong, by cell."""
+    """Run cells on a cluster until all are stored here; returns the errors by cell."""
     wanted = resources or Resources()
     if not ray.is_initialized():
         _connect(address)
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
-    _tell_what_no_node_has(wanted, console)
-    board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()  # where the driver is: another node's death leaves it
+    _report_missing_resources(wanted, console)
+    board = (
+        ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()
+    )  # on the driver's node, so that it survives the failure of other nodes
     task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
     files: dict[str, Any] = {path: ray.put(Path(path).read_bytes()) for path in {cell.data for cell in cells} if Path(path).is_file()}
     hidden = tuple({os.getcwd()} - set(sys.path))  # Ray adds the working directory to the module search path of its tasks
@@ -81,7 +83,7 @@ def run_on_ray(
     with Overview(console, cells, lambda cell: progress.get(cell.name, Progress(of=cell.updates))) as overview:
         while running:
             ended, _ = ray.wait(list(running), num_returns=1, timeout=POLL)
-            progress |= {name: Progress(**told) for name, told in _read(board).items()}
+            progress |= {name: Progress(**fields) for name, fields in _read(board).items()}
             for reference in ended:
                 cell = running.pop(reference)
                 problem = _collect(reference, cell, out)
@@ -93,7 +95,7 @@ def run_on_ray(
 
 
 def _connect(address: str | None) -> None:
-    """Join the cluster; where nothing listens Ray itself would try for a quarter of an hour."""
+    """Join the cluster; without this check Ray would try for 15 minutes."""
     try:
         if address and ":" in address:
             host, _, port = address.rpartition("/")[2].rpartition(":")
@@ -101,37 +103,38 @@ def _connect(address: str | None) -> None:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, ray.exceptions.AuthenticationError) as error:
         raise ConnectionError(
-            f"--ray {address}: no cluster to join ({str(error).splitlines()[0]}). `ray status` tells if it is up. If it asks for a token, "
-            "as Ray's newer versions do, set RAY_AUTH_MODE=token and have its token in ~/.ray/auth_token, here and on every node"
+            f"--ray {address}: no cluster to join ({str(error).splitlines()[0]}). `ray status` shows whether it is running. "
+            "If it needs a token, as newer versions of Ray do, set RAY_AUTH_MODE=token and put the token into "
+            "~/.ray/auth_token, here and on every node"
         ) from error
 
 
-def _tell_what_no_node_has(wanted: Resources, console: Console) -> None:
-    """Ray waits without a word for a node that has what a task asks for; one may join later, so this does not refuse."""
+def _report_missing_resources(wanted: Resources, console: Console) -> None:
+    """Print a message if no node has the resources; Ray waits silently, and such a node may join later."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
     if not any(node.get("CPU", 0) >= wanted.cores and node.get("GPU", 0) >= wanted.accelerators for node in nodes):
         most = {kind: max(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU")}
         asked = f"{wanted.cores} cores and {wanted.accelerators:g} accelerators"
         console.print(
-            f"waiting: a cell asks for {asked}, and no node of the cluster has them (at most {most['CPU']:g} and {most['GPU']:g}). "
-            "Add such a node, or stop with Ctrl-C and ask for less (--cell-cores, --cell-accelerators)",
+            f"waiting: a cell needs {asked}, but no node of the cluster has them (at most {most['CPU']:g} and {most['GPU']:g}). "
+            "Add such a node, or stop with Ctrl-C and request less (--cell-cores, --cell-accelerators)",
             soft_wrap=True,
         )
 
 
 def _read(board: Any) -> dict[str, dict[str, Any]]:
     try:
-        told: dict[str, dict[str, Any]] = ray.get(board.read.remote(), timeout=5)
-    except ray.exceptions.RayError:  # the board's node died: results still arrive, only the overview is blind
+        progress: dict[str, dict[str, Any]] = ray.get(board.read.remote(), timeout=5)
+    except ray.exceptions.RayError:  # the board's node failed: results still arrive, only the overview is missing
         return {}
-    return told
+    return progress
 
 
 def _collect(reference: Any, cell: Cell, out: Path) -> str:
-    """Store what a task sends back; what went wrong, if anything."""
+    """Store the rows of a task; returns its error, or an empty string."""
     try:
         rows, problem = ray.get(reference)
-    except ray.exceptions.RayTaskError as error:  # the task itself went wrong: nothing that another try would mend
+    except ray.exceptions.RayTaskError as error:  # the task itself failed: a retry would not help
         return f"{type(error.cause).__name__}: {error.cause}"
     except ray.exceptions.RayError as error:
         return f"lost after {RETRIES} retries ({str(error).splitlines()[0]})"
@@ -142,17 +145,17 @@ def _collect(reference: Any, cell: Cell, out: Path) -> str:
 
 def _run(
     cell_json: str,
-    told: str,
+    expected_name: str,
     file: bytes | None,
     cores: int,
     board: Any,
     trusted: Sequence[str] = (),
     hidden: Sequence[str] = (),
 ) -> tuple[list[Row], str]:
-    """A cell's task, on whatever node: the very worker that runs it on one machine, in a folder that is gone afterwards.
+    """A cell's task on any node: the same worker as on one machine, in a temporary folder.
 
-    `told` is the cell's name where the suite was started: on a node that would call it another, its data is not the same.
-    `hidden` are folders whose modules the driver could not import, and Ray could.
+    `expected_name` is the cell's name on the driver: a different name on a node means different data.
+    `hidden` are folders that Ray adds to the module search path and the driver does not have.
     """
     cell = Cell.from_json(cell_json)
     with tempfile.TemporaryDirectory(prefix="gridcount-cell-") as name:
@@ -160,9 +163,12 @@ def _run(
         if file is not None:
             cell = replace(cell, data=str(folder / Path(cell.data).name))
             Path(cell.data).write_bytes(file)
-        if cell.name != told:
+        if cell.name != expected_name:
             kind = cell.origin().split()[0]
-            return [], f"for {cell.dataset} this node would take other data ({kind}) than the driver: put the same on every node, or none"
+            return (
+                [],
+                f"for {cell.dataset} this node would use other data ({kind}) than the driver: put the same file on every node, or on none",
+            )
         (folder / "cell.json").write_text(cell.to_json())
         files = (folder / "cell.json", folder / "run", folder / "results.parquet")
         words = [*map(str, files), f"any {cores}", str(os.getpid())]
@@ -171,12 +177,12 @@ def _run(
             process = subprocess.Popen(command, stdout=log, stderr=log, env=module_environment(hidden))
         try:
             while process.poll() is None:
-                board.tell.remote(told, asdict(Progress.read(folder / "run")))
+                board.write.remote(expected_name, asdict(Progress.read(folder / "run")))
                 time.sleep(POLL)
         finally:
             process.kill()
-        board.tell.remote(told, asdict(Progress.read(folder / "run")))
+        board.write.remote(expected_name, asdict(Progress.read(folder / "run")))
         if process.returncode:
             words = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
-            return [], Progress.read(folder / "run").note or (words[-1] if words else f"ended with {process.returncode}")
+            return [], Progress.read(folder / "run").note or (words[-1] if words else f"exited with code {process.returncode}")
         return read_results(folder / "results.parquet"), ""

@@ -1,4 +1,4 @@
-"""The results store: Parquet, a row per evaluation of a seed, a file per cell, merged by reading several places at once."""
+"""The results store: Parquet files, one row per evaluation of a seed, one file per cell; reading several merges them."""
 
 import json
 from collections import defaultdict
@@ -23,7 +23,7 @@ except ImportError as error:
     raise ImportError(f"results are kept as Parquet ({error}). Install it with: pip install 'gridcount[benchmark]'") from error
 
 RUN = ("suite", "key", "seed")  # whose rows belong together
-FREE = {  # may differ between two records of the same run, or be missing from the older one
+FREE = {  # may differ between two records of the same run, or be missing in older ones
     *("seconds", "gigabytes", "seeds_together", "cores_used"),
     *("in_log", "in_log_expected", "action_distance", "action_distance_expected"),
 }
@@ -33,7 +33,7 @@ VALUE_BYTES = 100  # that a value of a row takes in memory, about
 
 
 class ResultRow(msgspec.Struct, rename={"returned": "return"}):
-    """What a row says besides an algorithm's own metrics; what is not there, or null, was not recorded."""
+    """The columns of a row besides an algorithm's metrics; a missing or null value was not recorded."""
 
     suite: str
     key: str
@@ -65,7 +65,7 @@ class ResultRow(msgspec.Struct, rename={"returned": "return"}):
 
 
 def write_rows(path: Path, rows: list[Row]) -> Path:
-    """Write rows whole or not at all."""
+    """Write rows completely or not at all."""
     names = list(dict.fromkeys(name for row in rows for name in row))  # algorithms differ in their metrics: what one lacks is null
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     with whole_file(path) as file:
@@ -76,7 +76,7 @@ def write_rows(path: Path, rows: list[Row]) -> Path:
 def read_results(*places: Path) -> list[Row]:
     """All rows of files and folders, in the order of suite, experiment, seed and update.
 
-    A seed's run that lies in two places is taken whole from the one that has more of it; runs that contradict each other are refused.
+    A seed's run in two places is read from the longer one; contradictory runs raise ValueError.
     """
     found: dict[tuple[Any, ...], tuple[list[Row], Path]] = {}
     for path in [file for place in places for file in _files(place)]:
@@ -85,36 +85,38 @@ def read_results(*places: Path) -> list[Row]:
             runs[tuple(row[name] for name in RUN)].append(row)
         for identity, rows in runs.items():
             known, where = found.get(identity, ([], path))
-            once = {row["updates"]: row for row in reversed(rows)}  # of a row that stands twice in a file, one
+            once = {row["updates"]: row for row in reversed(rows)}  # a duplicate row of a file is used once
             for other, place in ((rows, path), (known, where)):
-                _refuse_contradiction(other, place, list(once.values()), path)
+                _validate_consistent(other, place, list(once.values()), path)
             if len(once) > len(known):
                 found[identity] = (list(once.values()), path)
-    _refuse_other_data(found)
+    _validate_same_data(found)
     return [row for identity in sorted(found) for row in sorted(found[identity][0], key=lambda row: int(row["updates"]))]
 
 
 def finished_seeds(rows: Iterable[Row], suite: str | None, key: str) -> set[int]:
-    """Seeds of an experiment whose last evaluation is in the store, or what there is of them before their numbers exploded.
+    """Seeds of an experiment whose last evaluation is in the store, or which diverged.
 
-    Without a suite: whichever suite ran them.
+    Without a suite: seeds of all suites.
     """
     own = [row for row in rows if row["suite"] == (suite or row["suite"]) and row["key"] == key]
     return {row["seed"] for row in own if row["updates"] == row["planned_updates"] or "diverged" in row}
 
 
-def _refuse_contradiction(known: list[Row], where: Path, rows: list[Row], path: Path) -> None:
+def _validate_consistent(known: list[Row], where: Path, rows: list[Row], path: Path) -> None:
     before = {row["updates"]: _figures(row) for row in known}
     for row in rows:
         if row["updates"] in before and before[row["updates"]] != _figures(row):
             what = f"{row['algorithm']} on {row['dataset']}, seed {row['seed']}, update {row['updates']:,}"
             if where == path:
-                raise ValueError(f"{path} says two things about {what}; give the files it was made from instead")
-            raise ValueError(f"{path} and {where} disagree about {what}: they come from different code or machines. Leave one of them out")
+                raise ValueError(f"{path} has two different results for {what}; use the files it was made from instead")
+            raise ValueError(
+                f"{path} and {where} have different results for {what}: they come from different code or machines. Leave one of them out"
+            )
 
 
-def _refuse_other_data(found: dict[tuple[Any, ...], tuple[list[Row], Path]]) -> None:
-    """Refuse seeds of one experiment that were trained on different data, as two versions of a simulator generate it."""
+def _validate_same_data(found: dict[tuple[Any, ...], tuple[list[Row], Path]]) -> None:
+    """Raise ValueError if seeds of one experiment were trained on different data."""
     seen: dict[str, tuple[Row, Path]] = {}
     for rows, path in found.values():
         known, where = seen.setdefault(rows[0]["key"], (rows[0], path))
@@ -124,7 +126,7 @@ def _refuse_other_data(found: dict[tuple[Any, ...], tuple[list[Row], Path]]) -> 
 
 
 def _figures(row: Row) -> str:
-    """What two records of the same evaluation agree in: every number but times, the setting and the data."""
+    """The content that two records of one evaluation share: all numbers except times, the setting and the data."""
     numbers = {name: value for name, value in row.items() if isinstance(value, int | float) and name not in FREE}
     return json.dumps([sorted(numbers.items()), row["config"], row["fingerprint"]])
 
@@ -146,7 +148,7 @@ def _read(path: Path) -> list[Row]:
         size = file.rows * len(file.names) * VALUE_BYTES
         if size > (limit := memory_limit()):
             needed = f"its {file.rows:,} rows of {len(file.names):,} columns take about {size / 2**30:.1f} GiB of memory"
-            raise ValueError(f"{path}: {needed}, and there are {limit / 2**30:.1f} GiB; leave it out")
+            raise ValueError(f"{path}: {needed}, but only {limit / 2**30:.1f} GiB are available; leave it out")
         rows: list[Row] = [row for table in file.batches(BATCH) for row in table.to_pylist()]
     if not rows:
         raise ValueError(f"{path}: no rows in it; delete it, or leave it out")
@@ -162,7 +164,7 @@ def _read(path: Path) -> list[Row]:
 
 
 def _with_new_names(algorithm: str, config: str) -> str:
-    """What was set, in the names values have today, as a record would be written now."""
+    """The configuration with the present names of values."""
     if algorithm not in ALGORITHMS:
         return config
     return json.dumps(with_new_names(ALGORITHMS[algorithm], json.loads(config)), sort_keys=True)

@@ -1,4 +1,4 @@
-"""Suites: which cells make up a table or a figure. Each is a small TOML file, ours beside this one or a user's own."""
+"""Suites: the cells of a table or a figure. Each is a small TOML file, included here or written by the user."""
 
 import tomllib
 from collections import Counter
@@ -42,7 +42,7 @@ class Suite:
     episodes: int = 20
     variants: tuple[Variant, ...] = (Variant(),)
     fields: dict[str, Any] = field(default_factory=dict)  # changed for every algorithm that has the field
-    algorithm_fields: dict[str, dict[str, Any]] = field(default_factory=dict)  # algorithm -> what is changed for it alone
+    algorithm_fields: dict[str, dict[str, Any]] = field(default_factory=dict)  # algorithm -> changes for this algorithm only
     published: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # algorithm -> dataset -> mean, and spread where printed
     data: dict[str, str] = field(default_factory=dict)  # dataset -> a file to read it from
     environments: dict[str, str] = field(default_factory=dict)  # dataset -> a Gymnasium id to score it in, where it has none of its own
@@ -70,7 +70,7 @@ class Suite:
         updates = self.updates or planned_updates(algorithm, dataset, self.preset)
         changed = dict.fromkeys(run_length_fields(ALGORITHMS[algorithm]), updates) | changed
         changes = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
-        make_algorithm(algorithm, dataset, self.preset, **changes)  # an error where a field is unknown
+        make_algorithm(algorithm, dataset, self.preset, **changes)  # raises an error for an unknown field
         return Cell(
             suite=self.name,
             algorithm=algorithm,
@@ -89,25 +89,25 @@ class Suite:
 
 
 def suite_names() -> list[str]:
-    """The suites that come with gridcount."""
+    """The suites that are part of gridcount."""
     return sorted(path.relative_to(FOLDER).with_suffix("").as_posix() for path in FOLDER.rglob("*.toml"))
 
 
 def read_suite(name: str) -> Suite:
-    """A suite by name, or a user's own from a TOML file."""
+    """A suite by name, or from the user's TOML file."""
     path = Path(name)
     if path.suffix == ".toml":
         if not path.is_file():
             raise FileNotFoundError(f"{path}: there is no such file")
         title = path.stem
-        if own := [name for name in suite_names() if title in (name, name.replace("/", "-"))]:  # the latter is what files are named after
+        if own := [name for name in suite_names() if title in (name, name.replace("/", "-"))]:  # files use the latter form
             raise ValueError(
-                f"{path}: gridcount has a suite '{own[0]}' of its own; give yours another name, so that results are not mixed up"
+                f"{path}: gridcount already includes a suite '{own[0]}'; give yours another name, so that results are not mixed up"
             )
     elif name in suite_names():
         path, title = FOLDER / f"{name}.toml", name
     elif path.suffix in (".yaml", ".yml"):
-        raise ValueError(f"{path}: a suite is a TOML file, which Python itself can read; docs/benchmark.md has one to begin with")
+        raise ValueError(f"{path}: a suite must be a TOML file; docs/benchmark.md has an example")
     else:
         raise unknown("suite", name, (*suite_names(), "FILE.toml"))
     try:
@@ -120,7 +120,7 @@ def read_suite(name: str) -> Suite:
 def narrow(suite: Suite, only: tuple[str, ...] = (), scale: float = 1.0) -> list[Cell]:
     """The suite's cells whose algorithm, dataset or variant matches, each kind of pattern on its own, with a share of their updates."""
     cells = suite.cells()
-    _refuse_namesakes(cells)  # a preset may undo what told two variants apart
+    _validate_distinct_cells(cells)  # a preset may make two variants equal
     kinds = {
         kind: [p for p in only if any(_matches(getattr(cell, kind), p) for cell in cells)] for kind in ("algorithm", "dataset", "variant")
     }
@@ -131,12 +131,12 @@ def narrow(suite: Suite, only: tuple[str, ...] = (), scale: float = 1.0) -> list
         if patterns:
             cells = [cell for cell in cells if any(_matches(getattr(cell, kind), pattern) for pattern in patterns)]
     if not 0 < scale <= 1:
-        raise ValueError(f"scale is {scale}; it is a share of the updates, above 0 and at most 1")
+        raise ValueError(f"scale is {scale}; it must be above 0 and at most 1")
     return [_scaled(cell, scale) for cell in cells]
 
 
 def _matches(name: str, pattern: str) -> bool:
-    return name == pattern or fnmatch(name, pattern)  # a name may itself look like a pattern
+    return name == pattern or fnmatch(name, pattern)  # a name may look like a pattern
 
 
 def _scaled(cell: Cell, scale: float) -> Cell:
@@ -149,23 +149,23 @@ def _scaled(cell: Cell, scale: float) -> Cell:
 
 
 def _interval(wanted: int, updates: int) -> int:
-    """Updates between evaluations: as wanted, or less in a run that would end before the first."""
+    """Updates between evaluations: as wanted, or less in a run that is shorter."""
     return wanted if wanted <= updates else max(updates // EVALUATIONS, 1)
 
 
-def _refuse_namesakes(cells: list[Cell]) -> None:
-    """Variants that change nothing against each other would be one experiment with two names."""
+def _validate_distinct_cells(cells: list[Cell]) -> None:
+    """Raise ValueError if two variants are the same experiment."""
     found: dict[str, Cell] = {}
     for cell in cells:
         algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
         first = found.setdefault(f"{cell.dataset} {algorithm}", cell)
         if first is not cell:
             what = f"{cell.algorithm} on {cell.dataset}, preset {cell.preset}"
-            raise ValueError(f"the variants '{first.variant}' and '{cell.variant}' are the same {what}")
+            raise ValueError(f"the variants '{first.variant}' and '{cell.variant}' are the same experiment: {what}")
 
 
-def _beside(suite: Path, file: str) -> str:
-    """A file that a suite names, from the suite's folder; or from here, or the name of an imported log."""
+def _resolve_file(suite: Path, file: str) -> str:
+    """The path of a suite's file: relative to the suite's folder, else unchanged."""
     found = suite.parent / file
     return str(found) if found.is_file() else file
 
@@ -177,27 +177,27 @@ KINDS: dict[str, tuple[type, str]] = {
     **dict.fromkeys(("fields", "algorithm_fields", "published", "data", "environments"), (dict, "a table")),
     "scored": (bool, "true or false"),
 }
-AVERAGE = "average"  # what a paper prints over all datasets alone
+AVERAGE = "average"  # for a number that a paper prints only over all datasets
 
 
 def _checked(path: Path, name: str, written: dict[str, Any]) -> Suite:
-    """A suite from what its file says, or an error that names the file and the word."""
+    """A validated suite; errors name the file and the entry."""
     try:
-        _refuse_misfits(written)
+        _validate_entries(written)
         variants = tuple(_variant(entry) for entry in written.get("variants", [{}]))
         if twice := [name for name, times in Counter(variant.name for variant in variants).items() if times > 1]:
             raise ValueError(f"two variants are called '{twice[0]}'")
         lists = {word: tuple(value) for word, value in written.items() if isinstance(value, list)}
-        files = {dataset: _beside(path, file) for dataset, file in written.get("data", {}).items()}
+        files = {dataset: _resolve_file(path, file) for dataset, file in written.get("data", {}).items()}
         suite = Suite(name=name, **(written | lists | {"variants": variants, "data": files}))
-        _refuse_namesakes(suite.cells())  # which refuses unknown fields
+        _validate_distinct_cells(suite.cells())  # raises an error for unknown fields
     except (TypeError, ValueError) as error:
         raise ValueError(f"{path}: {error}") from error
     return suite
 
 
-def _refuse_misfits(written: dict[str, Any]) -> None:
-    """Refuse words a suite does not know, values of the wrong kind, and names that nothing in the suite has."""
+def _validate_entries(written: dict[str, Any]) -> None:
+    """Raise ValueError for unknown entries, values of the wrong type, and names that are not in the suite."""
     for word, value in written.items():
         if word not in KINDS:
             raise unknown("entry", word, tuple(KINDS))
@@ -237,11 +237,11 @@ def _refuse_misfits(written: dict[str, Any]) -> None:
         if word not in known:
             raise unknown("field of these algorithms", word, tuple(known))
     for algorithm, numbers in written.get("published", {}).items():
-        _refuse_unprinted(algorithm, numbers, (*datasets, AVERAGE))
+        _validate_published(algorithm, numbers, (*datasets, AVERAGE))
 
 
-def _refuse_unprinted(algorithm: str, numbers: Any, datasets: tuple[str, ...]) -> None:
-    """Refuse what is not a mean, and perhaps a spread, for datasets of the suite."""
+def _validate_published(algorithm: str, numbers: Any, datasets: tuple[str, ...]) -> None:
+    """Raise ValueError if published numbers are not a mean and an optional spread for datasets of the suite."""
     if not isinstance(numbers, dict):
         raise ValueError(f"[published.{algorithm}] is {numbers!r}; write DATASET = [MEAN] or DATASET = [MEAN, SPREAD]")
     for dataset, printed in numbers.items():

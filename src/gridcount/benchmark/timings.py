@@ -1,4 +1,4 @@
-"""Timings of updates that were measured before, kept for this machine: a dry run measures each kind of update once."""
+"""Stored timings of updates on this machine, so that a dry run measures each kind of update once."""
 
 import json
 import math
@@ -15,12 +15,12 @@ PACKAGES = ("gridcount", "jax", "jaxlib")  # what an update's time depends on, b
 
 
 def timings_file() -> Path:
-    """Where timings are kept."""
+    """The file of timings."""
     return cache_directory() / "timings.json"
 
 
 def read_timings() -> dict[str, float]:
-    """Seconds per update by kind, of this machine and these versions; what cannot be read is measured again."""
+    """Seconds per update by kind, of this machine and these versions; unreadable timings are measured again."""
     try:
         found = read_record(timings_file(), dict[str, dict[str, float]], "delete it").get(_machine(), {})
     except (OSError, ValueError):
@@ -29,7 +29,7 @@ def read_timings() -> dict[str, float]:
 
 
 def keep_timing(kind: str, seconds: float) -> None:
-    """Add a timing to those of this machine; of two processes neither loses the other's. A cache that cannot be written keeps none."""
+    """Add a timing to those of this machine; parallel processes lose nothing. Without a writable cache nothing is stored."""
     path = timings_file()
     try:
         with locked(path):
@@ -44,7 +44,7 @@ def keep_timing(kind: str, seconds: float) -> None:
 
 
 def _machine() -> str:
-    """What tells this machine, its devices and the versions from others."""
+    """An identifier of this machine, its devices and the versions."""
     devices = sorted({device.device_kind for device in jax.devices()})
     versions = [f"{package} {version(package)}" for package in PACKAGES]
     return ", ".join([platform.node(), platform.machine(), _processor(), *devices, *versions])

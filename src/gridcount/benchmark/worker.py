@@ -1,4 +1,4 @@
-"""A worker process: one cell, on its own cores, one thread each. Started by `local`, never by people."""
+"""A worker process: one cell, on its own cores, one thread each. `local` starts it, not the user."""
 
 import os
 import random
@@ -17,10 +17,10 @@ CLAIMS: list[IO[bytes]] = []  # locks on cores
 def main(cell_file: str, directory: str, results: str, cores: str, parent: str, *trusted: str) -> int:
     """Run a cell; 0 when it is finished and stored, 130 when it was stopped and can go on.
 
-    `parent` is the process that started this one. This process ends with it, and cannot ask who it was: it may be gone already.
-    `trusted` are environments whose modules a person typed where the suite was started.
+    `parent` is the process that started this one. This process ends when `parent` ends, which may have happened already.
+    `trusted` are environments whose modules the user named on the command line.
     """
-    if hasattr(os, "sched_setaffinity"):  # before anything counts cores
+    if hasattr(os, "sched_setaffinity"):  # before any library counts cores
         os.sched_setaffinity(0, _claim(int(cores.removeprefix("any "))) if cores.startswith("any") else set(map(int, cores.split(","))))
     threading.Thread(target=_stop_with_parent, args=(int(parent),), daemon=True).start()
     from gridcount.benchmark.cells import Cell, run_cell
@@ -45,7 +45,7 @@ def main(cell_file: str, directory: str, results: str, cores: str, parent: str, 
 
 
 def _claim(count: int) -> set[int]:
-    """Some cores of this machine that no other worker has claimed; any, where too few are free."""
+    """Some cores of this machine that no other worker has claimed; random ones if too few are free."""
     import fcntl
 
     from gridcount.files import open_plain
@@ -62,11 +62,11 @@ def _claim(count: int) -> set[int]:
             claimed.add(core)
         if len(claimed) == count:
             break
-    return claimed or set(random.sample(cores, min(count, len(cores))))  # not the same ones for everybody
+    return claimed or set(random.sample(cores, min(count, len(cores))))  # random, so that workers use different cores
 
 
 def _stop_with_parent(parent: int) -> None:
-    """Save and end when whoever started this process is gone."""
+    """Save and exit when the parent process is gone."""
     while os.getppid() == parent:
         time.sleep(1)
     os.kill(os.getpid(), signal.SIGTERM)

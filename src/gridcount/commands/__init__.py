@@ -1,1 +1,1 @@
-"""One file per command: its flags, one call, a table or a picture out."""
+"""One file per command, with its flags."""

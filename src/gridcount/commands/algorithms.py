@@ -1,4 +1,4 @@
-"""The `algorithms` command: what there is to choose from."""
+"""The `algorithms` command: list the algorithms."""
 
 import json
 import math
@@ -11,19 +11,19 @@ from rich.table import Table
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.about import ABOUT
 from gridcount.files import decode_record
-from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.terminal import make_console, validate_flags
 
 
 @dataclass(frozen=True)
 class Algorithms:
     """List the algorithms: family, paper, cost of an update relative to SAC's as measured, and what counting adds."""
 
-    json: bool = False  # for machines
+    json: bool = False  # print JSON
 
 
 def algorithms(words: list[str]) -> int:
     """Print them, the cheapest first."""
-    refuse_unknown_flags(words, Algorithms)
+    validate_flags(words, Algorithms)
     options = tyro.cli(Algorithms, args=words, prog="gridcount algorithms")
     measured = files("gridcount.algorithms").joinpath("cost.json")
     cost = decode_record(measured.read_bytes(), dict[str, float], str(measured), "install gridcount again")
@@ -41,7 +41,7 @@ def algorithms(words: list[str]) -> int:
         return 0
     table = Table(show_lines=True)
     for heading in ("name", "family", "idea", "paper", "cost", "what the count adds"):
-        width = len("arXiv:2006.04779;") if heading == "paper" else None  # so that people can copy it
+        width = len("arXiv:2006.04779;") if heading == "paper" else None  # so that it can be copied
         table.add_column(heading, justify="right" if heading == "cost" else "left", no_wrap=heading == "name", min_width=width)
     for entry in entries:
         words = [str(entry[name]) for name in ("name", "family", "idea", "paper")]

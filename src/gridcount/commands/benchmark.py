@@ -1,4 +1,4 @@
-"""The `benchmark` command: a suite's cells, run where there is room, their results kept."""
+"""The `benchmark` command: run a suite's cells and store their results."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,73 +11,73 @@ from rich.table import Column, Table
 
 from gridcount.algorithms import ALGORITHMS
 from gridcount.benchmark.cells import Cell
-from gridcount.benchmark.local import adopt, default_workers, missing, run_local
+from gridcount.benchmark.local import default_workers, missing, reuse_finished, run_local
 from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
 from gridcount.data.catalogue import unknown
 from gridcount.evaluation.environments import dimensions, find, trust
 from gridcount.files import locked, on_full_disk
 from gridcount.interrupts import STOPPED
-from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.terminal import make_console, validate_flags
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.loop import available_cores
 from gridcount.training.progress import duration
 
-UNLIMITED = 10_000  # columns of a terminal that anything fits
+UNLIMITED = 10_000  # columns of a terminal without a width
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Run a suite of experiments: the cells of a table or a figure, resumable, none twice."""
+    """Run the experiments (cells) of a table or a figure. Finished cells are skipped and stopped cells are resumed."""
 
-    suite: tyro.conf.Positional[str] = ""  # a suite's name or a TOML file; left out: the suites there are
+    suite: tyro.conf.Positional[str] = ""  # a suite's name or a TOML file; leave it out to list the suites
     out: Path | None = None  # where runs and results go; by default runs/SUITE
-    only: tuple[str, ...] = ()  # narrow to these algorithms, datasets or variants; patterns such as 'maze2d-*' too
+    only: tuple[str, ...] = ()  # run only these algorithms, datasets or variants; patterns such as 'maze2d-*' are allowed
     seeds: int | None = None  # seeds per cell; by default the suite's
     updates: int | None = None  # updates per run; by default the suite's
-    scale: float = 1.0  # share of the updates, for a quicker look
+    scale: float = 1.0  # share of the updates, for a quick test
     preset: str | None = None  # "fast" or "paper"; by default the suite's
     evaluate_every: int | None = None  # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
     episodes: int | None = None  # episodes per evaluation and seed; by default the suite's
     data: tuple[str, ...] = ()  # files to read datasets from, as in hopper-medium-v2=FILE, or a folder of files called NAME.hdf5
     env: tuple[str, ...] = ()  # environments of your own modules that the suite may use, as in my_module:MyTask-v0
     workers: int | None = None  # cells at once; by default one per core
-    ray: str | None = None  # run on a Ray cluster: its address (HOST:PORT); without one, or "auto", the one this machine is part of
-    cell_cores: int = 1  # cores each cell asks of the cluster
-    cell_accelerators: float = 0.0  # accelerators each cell asks of the cluster
-    dry_run: bool = False  # only say what would run and how long it should take on this machine
+    ray: str | None = None  # run on a Ray cluster: its address (HOST:PORT), or "auto" or nothing for the cluster of this machine
+    cell_cores: int = 1  # cores per cell on the cluster
+    cell_accelerators: float = 0.0  # accelerators per cell on the cluster
+    dry_run: bool = False  # only print what would run and the expected time on this machine
 
 
 def benchmark(words: list[str]) -> int:
-    """Run a suite, or say what it would run."""
-    refuse_unknown_flags(words, Benchmark)
+    """Run a suite, or print what it would run."""
+    validate_flags(words, Benchmark)
     options = tyro.cli(Benchmark, args=with_address(words), prog="gridcount benchmark")
     console = make_console()
     if not options.suite:
         return _list_suites(console)
-    _refuse_idle_flags(options)
+    _validate_flags_apply(options)
     for name in options.env:
         trust(name)
     keep_compiled()
     suite = _narrowed(read_suite(options.suite), options)
     out = options.out or Path("runs") / suite.name
     cells = narrow(suite, options.only, options.scale)
-    # a cluster's nodes may have what this machine has not, and a dry run imports nothing
+    # a cluster's nodes may have other environments, and a dry run imports nothing
     _validate_environments(options.suite, cells, make=options.ray is None and not options.dry_run)
     if not options.dry_run:
-        adopt(cells, out)
+        reuse_finished(cells, out)
     left = missing(cells, out)
     console.print(_preset_in_words(suite), soft_wrap=True)
     console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; everything goes to {out}", soft_wrap=True)
     if options.dry_run:
         return _dry_run(left, options.workers, console)
-    full = "Cells that ended are kept, and the others keep their checkpoints: make room and give the same command again"
+    full = "Finished cells and all checkpoints are kept: free disk space and run the same command again"
     try:
         with on_full_disk(out, full):
             problems = _run(left, out, options, console) if left else {}
     except KeyboardInterrupt:
-        kept = "cells that ended are kept, the others begin again" if options.ray else "it goes on where each cell stopped"
-        console.print(f"stopped; give the same command again: {kept}", soft_wrap=True)
+        kept = "finished cells are kept, the others start again" if options.ray else "each cell resumes where it stopped"
+        console.print(f"stopped; run the same command again: {kept}", soft_wrap=True)
         return STOPPED
     for label, problem in problems.items():
         console.print(f"failed: {label}: {problem}", soft_wrap=True)
@@ -92,15 +92,15 @@ def benchmark(words: list[str]) -> int:
 
 
 def _preset_in_words(suite: Suite) -> str:
-    """Whose networks and epochs a suite runs with, which its name may not say."""
+    """The preset of a suite, as text."""
     if suite.preset == "paper":
         return f"{suite.name}, preset paper: the papers' own networks, hyper-parameters and epochs"
     message = f"{suite.name}, preset {suite.preset}: small networks and short runs for an ordinary machine"
     return f"{message}, not the papers' own (--preset paper runs those)"
 
 
-def _refuse_idle_flags(options: Benchmark) -> None:
-    """Refuse flags that would do nothing where the cells run, or ask for less than one of something."""
+def _validate_flags_apply(options: Benchmark) -> None:
+    """Raise ValueError for flags that have no effect here, or for numbers that are too small."""
     for name in ("workers", "cell_cores"):
         if (value := getattr(options, name)) is not None and value < 1:
             raise ValueError(f"--{name.replace('_', '-')} is {value}; it must be at least 1")
@@ -110,13 +110,15 @@ def _refuse_idle_flags(options: Benchmark) -> None:
         if ":" not in name:
             raise ValueError(f"--env {name}: it names no module; write MODULE:ID, as in my_module:MyTask-v0")
     if options.ray and options.workers is not None:
-        raise ValueError("--workers is for this machine; on a cluster --cell-cores says what a cell asks for")
+        raise ValueError("--workers applies to this machine only; on a cluster, --cell-cores sets the cores per cell")
     if not options.ray and (options.cell_cores, options.cell_accelerators) != (1, 0):
-        raise ValueError("--cell-cores and --cell-accelerators are for a cluster (--ray); here --workers says how many cells run at once")
+        raise ValueError(
+            "--cell-cores and --cell-accelerators apply to a cluster only (--ray); here --workers sets how many cells run at once"
+        )
 
 
 def _validate_environments(suite: str, cells: list[Cell], make: bool) -> None:
-    """Refuse environments that a suite may not name or, with `make`, that this machine does not have, before anything is trained."""
+    """Raise ValueError for environments that are not allowed or, with `make`, cannot be created here."""
     for dataset, name in dict.fromkeys((cell.dataset, cell.environment) for cell in cells if cell.environment and cell.scored):
         try:
             find(str(name))
@@ -127,7 +129,7 @@ def _validate_environments(suite: str, cells: list[Cell], make: bool) -> None:
 
 
 def with_address(words: list[str]) -> list[str]:
-    """The words with the address that a bare --ray means."""
+    """The arguments with the default address after a bare --ray."""
     if "--ray" not in words:
         return words
     place = words.index("--ray") + 1
@@ -146,7 +148,7 @@ def _run(cells: list[Cell], out: Path, options: Benchmark, console: Console) -> 
 
 
 def _narrowed(suite: Suite, options: Benchmark) -> Suite:
-    """The suite with what the flags replace."""
+    """The suite with the values of the flags."""
     files: dict[str, str] = {}
     for entry in options.data:
         name, named, file = entry.partition("=")
@@ -174,7 +176,7 @@ def _in_folder(folder: Path, suite: Suite) -> dict[str, str]:
 
 def _list_suites(console: Console) -> int:
     table = Table(title="suites")
-    for heading in ("name", "what it makes", "cells"):
+    for heading in ("name", "content", "cells"):
         table.add_column(heading, justify="right" if heading == "cells" else "left")
     for name in suite_names():
         suite = read_suite(name)
@@ -185,7 +187,7 @@ def _list_suites(console: Console) -> int:
 
 
 def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
-    """What would run, and how long that takes."""
+    """Print what would run, and the expected time."""
     from gridcount.benchmark.calibrate import estimate
 
     per_update = _timed(cells, console)
@@ -208,7 +210,7 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
 
 
 def _timed(cells: list[Cell], console: Console) -> dict[str, float]:
-    """Seconds per update by cell, with a line for each kind that is timed, and where there is a terminal a clock beside."""
+    """Seconds per update by cell, with a line for each kind that is timed, and a clock in a terminal."""
     from gridcount.benchmark.calibrate import seconds_per_update
     from gridcount.benchmark.timings import timings_file
 
@@ -217,26 +219,26 @@ def _timed(cells: list[Cell], console: Console) -> dict[str, float]:
         task = bar.add_task("timing updates", total=None)
         measured = []
 
-        def tell(what: str, number: int, count: int) -> None:
+        def report(what: str, number: int, count: int) -> None:
             measured.append(what)
             console.print(f"timing {number} of {count}: {what}", soft_wrap=True)
             bar.update(task, completed=number - 1, total=count)
 
-        found = seconds_per_update(cells, tell)
+        found = seconds_per_update(cells, report)
     if cells and not measured:
         console.print(f"timed before on this machine: {timings_file()} (delete it to time again)", soft_wrap=True)
     return found
 
 
 def _diverged(suite: Suite, cells: list[Cell], out: Path) -> list[str]:
-    """Which seeds ended early, and how."""
+    """The seeds that diverged, and how."""
     labels = {cell.key(): cell.label for cell in cells}
     rows = [row for row in read_results(out / "results") if row["suite"] == suite.name and row["key"] in labels and "diverged" in row]
     return list(dict.fromkeys(f"diverged: {labels[row['key']]}, seed {row['seed']}: {row['diverged']}" for row in rows))
 
 
 def _headline(suite: Suite, cells: list[Cell], out: Path, console: Console) -> Table:
-    """Scores as they came out: a line per dataset, or a line per cell where the terminal is too narrow for that."""
+    """The scores: a line per dataset, or a line per cell where the terminal is too narrow for that."""
     from gridcount.report.scores import headline_scores, in_words
 
     scores = headline_scores(read_results(out / "results"), suite.name)

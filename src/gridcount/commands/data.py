@@ -1,4 +1,4 @@
-"""`gridcount data make`, `import`, `check` and `info`: flags in, one call, a table or a picture out. Each returns the exit code."""
+"""`gridcount data make`, `import`, `check` and `info`: each returns the exit code."""
 
 import json
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from gridcount.data.local import imported_directory
 from gridcount.data.maze2d import make
 from gridcount.data.transitions import Transitions
 from gridcount.files import on_full_disk, remove_leftovers
-from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
+from gridcount.terminal import make_console, validate_flags, with_bar
 
 Actions = Annotated[ActionUnits, tyro.conf.arg(name="")]
 Mapping = Annotated[Columns, tyro.conf.arg(name="")]  # its fields become flags of their own: --observation, --action, ...
@@ -31,9 +31,9 @@ Mapping = Annotated[Columns, tyro.conf.arg(name="")]  # its fields become flags 
 
 USAGE = """\
   gridcount data make DATASET              generate a Maze2D dataset
-  gridcount data import FILE --name NAME   store a log of your own once; NAME then works as a dataset
-  gridcount data check DATASET|FILE        find everything wrong with it
-  gridcount data info DATASET|FILE         tell what is in it, and what hyper-parameters it suggests
+  gridcount data import FILE --name NAME   import your own dataset; NAME can then be used like a dataset name
+  gridcount data check DATASET|FILE        list all problems
+  gridcount data info DATASET|FILE         describe it and suggest hyper-parameters
 """
 
 
@@ -49,23 +49,23 @@ class Make:
 
 @dataclass(frozen=True)
 class Import:
-    """Store a log once in the fast local layout; its name then works wherever a dataset's does."""
+    """Import a dataset into the fast local format; its name can then be used like any dataset name."""
 
     file: tyro.conf.Positional[str]  # .csv, .parquet, .npz, .hdf5 or a Minari folder
     name: str  # what to call it: letters, digits, '-' and '_'
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
-    actions: Actions = field(default_factory=ActionUnits)  # how actions come to lie in [-1, 1]
+    actions: Actions = field(default_factory=ActionUnits)  # how actions are scaled to [-1, 1]
     replace: bool = False  # overwrite an imported dataset of this name
 
 
 @dataclass(frozen=True)
 class Check:
-    """Look for everything wrong with a dataset. Exits with 0 if there are at most notes, 1 with warnings, 2 with errors."""
+    """List all problems of a dataset. The exit code is 0 if there are only notes or nothing, 1 with warnings, 2 with errors."""
 
     data: tyro.conf.Positional[str]  # a dataset's name, a file or a folder
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
-    actions: Actions = field(default_factory=ActionUnits)  # how actions will come to lie in [-1, 1]
-    json: bool = False  # print the findings for a machine
+    actions: Actions = field(default_factory=ActionUnits)  # how actions are scaled to [-1, 1]
+    json: bool = False  # print the findings as JSON
 
 
 @dataclass(frozen=True)
@@ -74,12 +74,12 @@ class Info:
 
     data: tyro.conf.Positional[str]  # a dataset's name, a file or a folder
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
-    actions: Actions = field(default_factory=ActionUnits)  # how actions come to lie in [-1, 1]
+    actions: Actions = field(default_factory=ActionUnits)  # how actions are scaled to [-1, 1]
     source: Source = "auto"  # for Maze2D names: D4RL's file or one generated here
     bins: int | None = None  # partitions per dimension of the coverage's grid; default: those of GPC-SAC's fast preset, which `train` uses
     plot: bool = False  # write pictures
     out: Path | None = None  # folder for the pictures; by default one named after the dataset
-    json: bool = False  # print the description for a machine
+    json: bool = False  # print the description as JSON
 
 
 def data(words: list[str]) -> int:
@@ -96,12 +96,12 @@ def data(words: list[str]) -> int:
     if words[0] not in commands:
         raise unknown("data command", words[0], tuple(commands))
     kind, command = commands[words[0]]
-    refuse_unknown_flags(words[1:], kind)
+    validate_flags(words[1:], kind)
     return command(tyro.cli(kind, args=words[1:], prog=f"gridcount data {words[0]}"))
 
 
 def make_command(options: Make) -> int:
-    """Generate a maze's data, or find it already made."""
+    """Generate a maze's data, unless it exists."""
     if options.dataset not in MAZE_NAMES:
         raise unknown("maze", options.dataset, MAZE_NAMES)
     console = make_console()
@@ -111,14 +111,14 @@ def make_command(options: Make) -> int:
 
 
 def import_command(options: Import, console: Console | None = None) -> int:
-    """Import a log, showing what the check has to say about it; errors stop it."""
+    """Import a log and show the findings of the check; errors stop the import."""
     console = console or make_console()
     target = free_name(options.name, options.replace)
     for leftover in remove_leftovers(imported_directory()):
-        console.print(f"removed {leftover}, which an import that was killed had left", highlight=False, markup=False, soft_wrap=True)
-    kept = "Nothing was imported and datasets imported before are kept: make room, or name another folder in the variable"
+        console.print(f"removed {leftover}, left by an import that was killed", highlight=False, markup=False, soft_wrap=True)
+    kept = "Nothing was imported, and existing datasets are kept: free disk space, or set the environment variable"
     with (
-        on_full_disk(target, f"{kept} GRIDCOUNT_HOME, and give the same command again"),
+        on_full_disk(target, f"{kept} GRIDCOUNT_HOME to another folder, and run the same command again"),
         open_log(options.file, options.columns, on_disk=True) as log,
     ):
         findings = check(log, None, options.actions.scale_actions, options.actions.bounds)
@@ -151,7 +151,7 @@ def check_command(options: Check, console: Console | None = None) -> int:
 
 
 def info_command(options: Info, console: Console | None = None) -> int:
-    """Print the description, and write pictures where asked."""
+    """Print the description, and write pictures with --plot."""
     console = console or make_console()
     data = with_bar(
         options.data,
@@ -171,7 +171,7 @@ def info_command(options: Info, console: Console | None = None) -> int:
     else:
         console.print(descriptions.render(description))
     if options.plot:
-        from gridcount.report.dataset import plot_description  # only then is matplotlib needed
+        from gridcount.report.dataset import plot_description  # matplotlib is needed only here
 
         for path in plot_description(data, options.out or Path(f"{Path(options.data).stem}-pictures"), description):
             if not options.json:
@@ -180,6 +180,6 @@ def info_command(options: Info, console: Console | None = None) -> int:
 
 
 def _trained_grid(data: Transitions) -> tuple[int | None, int | None, StateResolution]:
-    """The grid `gridcount train` counts on by default: bins, bins of states, and how states are told apart."""
+    """The grid `gridcount train` counts on by default: bins, bins of states, and the state resolution."""
     algorithm = make_algorithm("gpc-sac", data.name, "fast")
     return None if algorithm.bins == "auto" else algorithm.bins, algorithm.state_bins, algorithm.state_resolution

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import tyro
 
-from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, refuse_misfit, trust
+from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, trust, validate_dimensions
 from gridcount.evaluation.rollouts import evaluate as roll_out
 from gridcount.report.headline import scores_table
-from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.terminal import make_console, validate_flags
 from gridcount.training.policies import ORACLE, policies_of
 from gridcount.training.run import read_plan
 
@@ -21,13 +21,13 @@ class Evaluate:
     episodes: int = 100  # episodes per seed
     seed: int | None = None  # only the policy of this seed; by default each seed's
     at: str = "last"  # "last", a number of updates whose policy was kept, or "oracle": the kept one with the best score in training
-    starts: int = 0  # draws the start states
+    starts: int = 0  # seed of the start states
     env: str | None = None  # a dataset's name or a Gymnasium id; by default the run's own
 
 
 def evaluate(words: list[str]) -> int:
     """Score trained policies."""
-    refuse_unknown_flags(words, Evaluate)
+    validate_flags(words, Evaluate)
     options = tyro.cli(Evaluate, args=words, prog="gridcount evaluate")
     console = make_console()
     if options.starts < 0:
@@ -37,7 +37,7 @@ def evaluate(words: list[str]) -> int:
     environment = _environment(options)
     policies = policies_of(options.run, seed=options.seed, at=_at(options.at))
     first = policies[0]
-    refuse_misfit(environment, len(first.observation_names), len(first.action_names))
+    validate_dimensions(environment, len(first.observation_names), len(first.action_names))
     results = {
         policy.seed: roll_out(policy, environment, options.episodes, options.starts, observation_dim=len(first.observation_names)).summary()
         for policy in policies
@@ -50,7 +50,7 @@ def evaluate(words: list[str]) -> int:
 
 
 def _environment(options: Evaluate) -> str:
-    """Where to roll out; made once, before anything is read for nothing."""
+    """The environment for the roll-outs; created once, before anything is read."""
     named = options.env
     if named is None and (options.run / "config.json").is_file():
         named = read_plan(options.run).environment
@@ -69,7 +69,7 @@ def _environment(options: Evaluate) -> str:
 
 
 def _at(text: str) -> int | str:
-    """The number of updates that --at gives, or its word."""
+    """The number of updates in --at, or its keyword."""
     if not text.isdecimal() and text not in ("last", ORACLE):
         raise ValueError(f"--at is '{text}'; it must be a number of updates, last or {ORACLE}")
     return int(text) if text.isdecimal() else text

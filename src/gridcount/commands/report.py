@@ -1,4 +1,4 @@
-"""The `report` command: results in, one page, tables and figures out."""
+"""The `report` command: write a page, tables and figures of results."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +10,7 @@ from gridcount.benchmark.suites import Suite, read_suite, suite_names
 from gridcount.files import on_full_disk, validate_no_link, write_whole
 from gridcount.report.experiments import Layout, Section, sections
 from gridcount.report.plain_runs import rows_of_runs
-from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.terminal import make_console, validate_flags
 from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row
 from gridcount.training.run import read_plan
@@ -18,7 +18,7 @@ from gridcount.training.run import read_plan
 
 @dataclass(frozen=True)
 class Report:
-    """Make a page of results: tables beside the paper's, curves, statistics, costs, and where every number comes from."""
+    """Write a page of results: tables with the paper's numbers, curves, statistics, costs, and the source of every number."""
 
     results: tyro.conf.Positional[tuple[Path, ...]]  # results of `gridcount benchmark` (folders or Parquet files), or run directories
     out: Path | None = None  # where the page, tables and figures go; by default the folder `report` beside the first results
@@ -28,7 +28,7 @@ class Report:
 
 def report(words: list[str]) -> int:
     """Write the report."""
-    refuse_unknown_flags(words, Report)
+    validate_flags(words, Report)
     options = tyro.cli(Report, args=words, prog="gridcount report")
     if not options.results:
         raise ValueError("name the results to report: a folder of `gridcount benchmark`, its Parquet files, or run directories")
@@ -38,18 +38,18 @@ def report(words: list[str]) -> int:
     first = options.results[0]
     out = options.out or (first if first.is_dir() else first.parent) / "report"
     if options.out is None:
-        validate_no_link(out)  # nobody typed it: it is part of results that may be somebody else's
+        validate_no_link(out)  # not typed by the user: it is part of possibly untrusted results
     for folder in ("tables", "figures"):
         validate_no_link(out / folder)
     with on_full_disk(
-        out, "Each file there is whole, old or new: make room, or name another folder with --out, and give the same command again"
+        out, "Each file there is complete, old or new: free disk space, or choose another folder with --out, and run the command again"
     ):
         _write(found, out, options.figures, console)
     return 0
 
 
 def _write(found: list[Section], out: Path, figures: bool, console: Console) -> None:
-    """Tables, the page and figures, each file whole or not at all."""
+    """Write tables, the page and figures; each file is complete or absent."""
     from gridcount.report.page import all_tables, page, slugs
     from gridcount.report.table_formats import to_csv, to_latex, to_markdown
 
@@ -89,7 +89,7 @@ def _read(places: tuple[Path, ...], console: Console) -> list[Row]:
     evaluated = [run for run in dict.fromkeys(runs) if evaluations_of(run, read_plan(run))]
     young = [run for run in dict.fromkeys(runs) if run not in evaluated]
     if young and not (rows or evaluated):
-        raise ValueError(f"{young[0]}: the run has not written an evaluation yet; let it train a little longer")
+        raise ValueError(f"{young[0]}: the run has not written an evaluation yet; wait until it has")
     for run in young:
         console.print(f"left out: {run}, which has not written an evaluation yet", soft_wrap=True)
     return rows + rows_of_runs(evaluated)
@@ -100,7 +100,7 @@ def _is_run(place: Path) -> bool:
 
 
 def layouts(names: set[str], files: tuple[Path, ...] = ()) -> dict[str, Layout]:
-    """What suites say about themselves: the user's files first, then those that come with gridcount."""
+    """The layouts of suites: the user's files first, then those of gridcount."""
     suites = {suite.name: suite for suite in map(read_suite, map(str, files))}
     if strangers := [file for file in files if file.stem not in names]:
         raise ValueError(f"--suite {strangers[0]}: the results have no suite of this name; they have {', '.join(sorted(names))}")

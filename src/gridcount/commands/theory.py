@@ -1,4 +1,4 @@
-"""`gridcount theory`: the paper's statements on problems whose truth is known, as tables, a file and pictures."""
+"""`gridcount theory`: check the paper's statements on problems with known solutions, as tables, a file and pictures."""
 
 import json
 import time
@@ -11,13 +11,13 @@ from rich.console import Console
 from rich.table import Table
 
 from gridcount.files import write_whole
-from gridcount.terminal import make_console, refuse_unknown_flags
+from gridcount.terminal import make_console, validate_flags
 from gridcount.theory.checks import run_checks
 
 
 @dataclass(frozen=True)
 class Theory:
-    """Check what the paper proves, and where it does not hold as written (docs/theory.md)."""
+    """Check the paper's proofs, and show where they do not hold as written (docs/theory.md)."""
 
     out: Path = Path("theory")  # folder for theory.json and the pictures
     seed: int = 0  # the same seed gives the same figures
@@ -25,8 +25,8 @@ class Theory:
 
 
 def theory(words: list[str]) -> int:
-    """Run every check, print what came out, write it down."""
-    refuse_unknown_flags(words, Theory)
+    """Run every check, and print and write the results."""
+    validate_flags(words, Theory)
     options = tyro.cli(Theory, args=words, prog="gridcount theory")
     console, started = make_console(), time.monotonic()
     options.out.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def theory(words: list[str]) -> int:
     show(result, console)
     written = [path]
     if options.plot:
-        from gridcount.report.theory import draw_theory  # only then is matplotlib needed
+        from gridcount.report.theory import draw_theory  # matplotlib is needed only here
 
         written += draw_theory(result, options.out)
     for each in written:
@@ -46,7 +46,7 @@ def theory(words: list[str]) -> int:
 
 
 def show(result: dict[str, Any], console: Console) -> None:
-    """The checks' headlines as tables."""
+    """The main results of the checks as tables."""
     equal = result["tabular"]["equality"]
     console.print(
         f"u and Gamma_lcb with one-hot features and ridge 1: equal to {equal['largest_relative_difference']:.1e} at {equal['pairs']} pairs"

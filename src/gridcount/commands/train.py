@@ -1,4 +1,4 @@
-"""`gridcount train`: a dataclass is the command's flags, and its comments are their help."""
+"""`gridcount train`: a dataclass defines the command's flags, and its comments are their help texts."""
 
 import shlex
 from collections.abc import Iterator
@@ -13,22 +13,22 @@ from rich.console import Console
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import run_length_fields
 from gridcount.algorithms.presets import Preset, default_algorithm, planned_updates
-from gridcount.algorithms.ranges import refuse_out_of_range
+from gridcount.algorithms.ranges import validate_ranges
 from gridcount.data import check as checks
 from gridcount.data.catalogue import NAMES
 from gridcount.data.columns import Columns
 from gridcount.data.cut import ActionUnits
-from gridcount.data.load import Source, known_names, settled_source
+from gridcount.data.load import Source, known_names, resolve_source
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import trust
 from gridcount.files import on_full_disk
 from gridcount.interrupts import STOPPED
 from gridcount.report.headline import headline_table, how_to_judge
-from gridcount.terminal import make_console, refuse_unknown_flags, with_bar
+from gridcount.terminal import make_console, validate_flags, with_bar
 from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim, find_unfinished
-from gridcount.training.experiment import EVALUATE_EVERY, Experiment, find_environment, load_checked, without_misfit
+from gridcount.training.experiment import EVALUATE_EVERY, Experiment, drop_unfit_environment, find_environment, load_checked
 from gridcount.training.progress import ConsoleDisplay
 
 SOURCES = {"d4rl": " (D4RL's file)", "generated": " (generated here)", "": ""}
@@ -36,11 +36,11 @@ SOURCES = {"d4rl": " (D4RL's file)", "generated": " (generated here)", "": ""}
 
 @dataclass(frozen=True)
 class Train:
-    """Train a policy from logged data, evaluating it as it learns."""
+    """Train a policy from logged data and evaluate it during training."""
 
     dataset: tyro.conf.Positional[str]  # a dataset name such as maze2d-umaze-v1, an imported name, or a file (.hdf5, .npz, .parquet, .csv)
     columns: Annotated[Columns, tyro.conf.arg(name="")] = field(default_factory=Columns)  # of a table: which columns are what
-    algo: str = ""  # the algorithm; by default gpc-anchor for a log of your own, and gpc-sac for a published dataset
+    algo: str = ""  # the algorithm; by default gpc-anchor for your own dataset, and gpc-sac for a published dataset
     env: str | None = None  # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
     preset: Preset = "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
     seeds: int = 1  # how many seeds to train together
@@ -50,19 +50,19 @@ class Train:
     evaluate_every: int | None = None  # updates between evaluations, and there is one at the end; by default 5000, or the run's own
     episodes: int = 20  # episodes per evaluation and seed
     run: Path | None = None  # run directory; by default a new one under runs/
-    resume: bool = False  # go on with the run in --run, or the newest unfinished one of this dataset and algorithm
+    resume: bool = False  # resume the run in --run, or the newest unfinished run of this dataset and algorithm
     keep: int = 2  # checkpoints kept
     keep_policies: int | None = None  # policies kept, one per checkpoint; by default as many as checkpoints
     checkpoint_seconds: float = 60.0  # least time between checkpoints; the last update always makes one
     plot: bool = True  # draw the pictures at the end
     actions: Annotated[ActionUnits, tyro.conf.arg(name="")] = field(
         default_factory=ActionUnits
-    )  # of a file: how they come to lie in [-1, 1]
-    memory_map: bool = False  # leave an imported or named dataset on disk and read batches ahead; done by itself where memory is short
+    )  # of a file: how actions are scaled to [-1, 1]
+    memory_map: bool = False  # keep an imported or named dataset on disk and read batches from there; automatic if memory is short
 
 
 def train(words: list[str]) -> int:
-    """Train, or go on training."""
+    """Train or resume a run."""
     keep_compiled()
     options, algorithm = _train_flags(words)
     if options.env is not None:
@@ -71,10 +71,10 @@ def train(words: list[str]) -> int:
     resumed = find_unfinished(options.run, _resolved(options.dataset), options.algo) if options.resume else None
     environment, unscored = find_environment(options.dataset, options.env)
     plan = replace(_plan(options, runs.read_plan(resumed) if resumed else None), environment=environment)
-    plan.check()  # before a dataset is made or read for nothing
+    plan.check()  # before a dataset is generated or read
     data = _load(plan, options.memory_map, console)
-    if options.env is None:  # what was not asked for must not stop the training
-        plan, misfit = without_misfit(plan, data)
+    if options.env is None:  # a default environment must not stop the training
+        plan, misfit = drop_unfit_environment(plan, data)
         unscored = misfit or unscored
     runs.Kept.checked(options.keep, options.keep_policies, options.checkpoint_seconds)  # before a directory is made
     experiment = Experiment.prepare(plan, algorithm, data, resumed=resumed)
@@ -83,7 +83,7 @@ def train(words: list[str]) -> int:
         console.print(line, soft_wrap=True)
     again = "gridcount train " + shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
     try:
-        with on_full_disk(directory, f"Checkpoints and metrics written before are kept: make room, then go on with: {again}"):
+        with on_full_disk(directory, f"Existing checkpoints and metrics are kept: free disk space, then resume with: {again}"):
             rows = experiment.train(
                 directory,
                 ConsoleDisplay(console),
@@ -92,7 +92,7 @@ def train(words: list[str]) -> int:
                 save_every=options.checkpoint_seconds,
             )
     except runs.Interrupted as stopped:
-        console.print(f"{stopped}\nGo on with: {again}", soft_wrap=True)
+        console.print(f"{stopped}\nResume with: {again}", soft_wrap=True)
         return STOPPED
     if experiment.plan.environment is None:
         console.print(how_to_judge(rows, experiment.judge, directory), soft_wrap=True)
@@ -101,22 +101,22 @@ def train(words: list[str]) -> int:
     if options.plot:
         try:
             return draw(directory, experiment.prepared, data, console)
-        except ImportError as error:  # Matplotlib is an extra; a run that trained well has not failed for want of it
+        except ImportError as error:  # Matplotlib is optional; the training itself succeeded
             console.print(f"no pictures: {error}", soft_wrap=True)
     return 0
 
 
 def _load(plan: runs.Plan, memory_map: bool, console: Console) -> Transitions:
-    """The data of a plan, with a bar while a maze is generated and a table of what is wrong with it."""
+    """Load the data of a plan, with a progress bar for generated mazes and a table of problems."""
 
-    def tell(name: str, findings: list[checks.Finding]) -> None:
+    def show(name: str, findings: list[checks.Finding]) -> None:
         console.print(checks.render(name, findings))
 
-    return with_bar(plan.dataset, lambda progress: load_checked(plan, memory_map=memory_map, tell=tell, progress=progress))
+    return with_bar(plan.dataset, lambda progress: load_checked(plan, memory_map=memory_map, show=show, progress=progress))
 
 
 def _introduction(options: Train, experiment: Experiment, unscored: str, directory: Path) -> Iterator[str]:
-    """What is about to be trained, where every automatic value comes from, and where it goes."""
+    """Describe the training: the data, the automatic values and the run directory."""
     plan, prepared = experiment.plan, experiment.prepared
     yield (
         f"{len(experiment.data):,} transitions of {options.dataset}{SOURCES[plan.source]}"
@@ -135,7 +135,7 @@ def _introduction(options: Train, experiment: Experiment, unscored: str, directo
 
 
 def draw(directory: Path, prepared: Any, data: Transitions, console: Console) -> int:
-    """Draw a run and say where its pictures are."""
+    """Draw a run and print the paths of its pictures."""
     from gridcount.report.pictures import draw_run
 
     pictures = draw_run(directory, prepared, data)
@@ -147,25 +147,25 @@ def draw(directory: Path, prepared: Any, data: Transitions, console: Console) ->
 
 
 def _train_flags(words: list[str]) -> tuple[Train, Any]:
-    """The flags of `train`, which depend on the algorithm and its preset for the dataset: those are looked up first."""
+    """The flags of `train`, which depend on the algorithm and its preset for the dataset."""
     algo, preset = _value(words, "--algo") or _default_algorithm(words), _value(words, "--preset") or Train.preset
-    kind = type(make_algorithm(algo, "", preset))  # which refuses unknown ones in its own words
-    refuse_unknown_flags(words, Train, kind)
+    kind = type(make_algorithm(algo, "", preset))  # raises an error for an unknown one
+    validate_flags(words, Train, kind)
     unprefixed: Any = tyro.conf.OmitArgPrefixes
     options, algorithm = unprefixed[Train], unprefixed[kind]
-    # First without the preset, to learn of what dataset it is to be; whoever asks for help need not name one.
+    # First without the preset, to find the dataset; --help works without a dataset.
     flags: Any = make_dataclass("Flags", [("options", options), ("algorithm", algorithm)], frozen=True)
     plain = [word for word in words if word not in ("-h", "--help")]
     first: Any = tyro.cli(flags, args=plain, prog="gridcount train", default=flags(Train(""), kind()))
     default = make_algorithm(algo, _preset_name(first.options), preset)
     flags = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
     parsed: Any = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
-    refuse_out_of_range(parsed.algorithm)
+    validate_ranges(parsed.algorithm)
     return replace(parsed.options, algo=algo), parsed.algorithm
 
 
 def _default_algorithm(words: list[str]) -> str:
-    """What is trained where --algo is not given: what the resumed --run trained, or the algorithm that suits the data.
+    """The default of --algo: that of the resumed --run, or the default for the data.
 
     GPC-Anchor needs no settings for a dataset. Published datasets and the paper's preset keep the paper's GPC-SAC.
     """
@@ -178,7 +178,7 @@ def _default_algorithm(words: list[str]) -> str:
 
 
 def _value(words: list[str], flag: str) -> str | None:
-    """What a flag is given, as in `--flag value` or `--flag=value`; the last one counts."""
+    """The value of a flag, as in `--flag value` or `--flag=value`; the last one is used."""
     found = None
     for word, after in pairwise([*words, None]):
         if word is not None and word.split("=")[0] == flag:
@@ -196,7 +196,7 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
     planned = planned_updates(options.algo, _preset_name(options), options.preset)
     recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
     columns, units = options.columns.given(), options.actions
-    if before is not None:  # the run's own, where the flags say nothing
+    if before is not None:  # the run's own value if the flag is not given
         columns = columns or before.columns
         units = units if units != ActionUnits() else before.action_units()
     return runs.Plan(
@@ -211,18 +211,18 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
         ),
         episodes=options.episodes,
         fingerprint="",
-        source=settled_source(options.dataset, recorded),
+        source=resolve_source(options.dataset, recorded),
         columns=columns,
         **asdict(units),
     )
 
 
 def _resolved(dataset: str) -> str:
-    """A name as it is, a file or folder by its whole path: a run must find its data again from any folder."""
+    """A name unchanged, a file or folder as an absolute path, so that a run finds its data from any folder."""
     return str(Path(dataset).resolve()) if dataset not in known_names() and Path(dataset).exists() else dataset
 
 
 def _without_resume(words: list[str]) -> list[str]:
-    """The user's own words less --run DIR and --resume, to be repeated in advice."""
+    """The user's arguments without --run DIR and --resume, for messages."""
     kept = [word for i, word in enumerate(words) if word != "--resume" and word != "--run" and (i == 0 or words[i - 1] != "--run")]
     return [word for word in kept if not word.startswith("--run=")]

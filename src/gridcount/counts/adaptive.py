@@ -1,6 +1,6 @@
-"""Adaptive cells: a grid whose cells follow the log, so that counts mean something in any number of dimensions.
+"""Adaptive cells: a partition of the states that follows the log, so that counts are useful in any number of dimensions.
 
-A regular grid over 40 columns has a cell of its own for every row. Here a regression tree cuts the states, one column at a time, where
+On a regular grid over 40 columns, every row has its own cell. Here a regression tree cuts the states, one column at a time, where
 the log's actions on the two sides differ most, until a cell holds about `rows_per_cell` rows. Columns that matter little to the actions
 are cut last, and the unit of a column does not matter.
 """
@@ -91,7 +91,7 @@ def _best_cut(
     thresholds = np.minimum(thresholds, second)
     below = states[:, None, :] <= thresholds
     n_below = below.sum(axis=0)
-    # [cuts * columns, action_dim]; those above sum to the opposite, the mean being 0
+    # [cuts * columns, action_dim]; those above have the opposite sum, because the mean is 0
     sums = below.reshape(count, -1).T.astype(np.float32) @ actions
     with np.errstate(divide="ignore", invalid="ignore"):  # how much less the actions vary within the halves:
         gain = (sums**2).sum(axis=1).reshape(n_below.shape) * (1 / n_below + 1 / (count - n_below))
@@ -133,12 +133,12 @@ class ActionCounts(NamedTuple):
 
 
 def _bin(action: Any, bins: int) -> Any:
-    """Which of equal parts of [-1, 1] each number lies in."""
+    """The index of the equal part of [-1, 1] that holds each number."""
     return action.__array_namespace__().clip(((action + 1) / 2 * bins).astype(np.int32), 0, bins - 1)
 
 
 class CellMoments(NamedTuple):
-    """What the log did in each cell."""
+    """Statistics of the log's actions in each cell."""
 
     rows: NDArray[np.int64]  # [cells] how many rows lie in it
     deviation: NDArray[np.float32]  # [cells, action_dim] the standard deviation of its actions

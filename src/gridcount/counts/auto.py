@@ -1,8 +1,8 @@
-"""The paper's rules for hyper-parameters nobody tuned, each with a sentence that says where the value came from."""
+"""The paper's rules for automatic hyper-parameters, each with a sentence that explains the value."""
 
 import numpy as np
 
-LEAST_SHARE = 0.25  # of half the rewards' range; rewards that are never negative stay above twice this by the paper's rule alone
+LEAST_SHARE = 0.25  # of half the rewards' range; for non-negative rewards the paper's rule gives at least twice this
 
 
 def auto_bins(action_dim: int) -> tuple[int, str]:
@@ -12,11 +12,11 @@ def auto_bins(action_dim: int) -> tuple[int, str]:
 
 
 def auto_pessimism(low: float, high: float, mean: float) -> tuple[float, str]:
-    """Scale of the uncertainty: near the mean reward and the mid-range, by magnitude, and never far below the rewards' spread."""
+    """Scale of the uncertainty: between the magnitudes of the mean reward and the mid-range, with a minimum from the range of rewards."""
     middle = (low + high) / 2
-    # The paper's rule with magnitudes: rewards that are costs need as much pessimism as rewards that are gains.
+    # The paper's rule with magnitudes: negative rewards need as much pessimism as positive ones.
     pessimism = (abs(mean) + abs(middle)) / 2
-    # Where rewards lie around 0 the rule gives next to nothing, and without pessimism GPC-SAC is SAC.
+    # For rewards around 0 the rule gives almost no pessimism, and without pessimism GPC-SAC is SAC.
     least = LEAST_SHARE * (high - low) / 2
     if pessimism < least:
         return least, (
@@ -27,6 +27,6 @@ def auto_pessimism(low: float, high: float, mean: float) -> tuple[float, str]:
 
 
 def auto_q_floor(low: float, discount: float) -> tuple[float, str]:
-    """Below what no value can lie: 0 where no reward is negative, else the smallest reward for ever."""
+    """A lower bound of all values: 0 if no reward is negative, else the smallest reward at every step."""
     floor = 0.0 if low >= 0 else low / (1 - discount)
-    return floor, f"{floor:.4g}: " + ("no reward is negative" if low >= 0 else f"the smallest reward {low:.3g} for ever")
+    return floor, f"{floor:.4g}: " + ("no reward is negative" if low >= 0 else f"the smallest reward {low:.3g} at every step")

@@ -1,4 +1,4 @@
-"""GridCounter: counts over a dataset as an object of its own, for people who want to know what their log covers."""
+"""GridCounter: visit counts over a dataset, which show what a log covers."""
 
 from typing import Literal
 
@@ -39,7 +39,7 @@ class GridCounter:
     ) -> "GridCounter":
         """Map a dataset to the grid and count its own actions (or, with `prior="none"`, only prepare to count).
 
-        "auto" takes the paper's rules, and states are told apart as training does on a log of one's own.
+        "auto" takes the paper's rules, and states are distinguished as in training on a user's own dataset.
         """
         if bins == "auto":
             bins, _ = auto_bins(data.action_dim)

@@ -11,10 +11,10 @@ from jax import Array
 from numpy.typing import NDArray
 
 StateResolution = Literal["even", "exact", "leading", "rounded"]
-DEFAULT_RESOLUTION: StateResolution = "even"  # of training, GridCounter and descriptions alike: it knows no order of columns
+DEFAULT_RESOLUTION: StateResolution = "even"  # of training, GridCounter and descriptions; the order of columns does not matter
 
-CODES = 2**24  # whole numbers that a 32-bit float tells apart
-CHUNK = 1 << 16  # rows coded at a time: they stay in the cache, and a memory-mapped column is read once, front to back
+CODES = 2**24  # integers that a 32-bit float represents exactly
+CHUNK = 1 << 16  # rows coded at a time: they fit the cache, and a memory-mapped column is read once
 WIDTH_GUARD = 1e-6  # keeps a dimension that never varies from dividing by zero, as in the paper's appendix
 
 
@@ -22,14 +22,14 @@ class Grid(eqx.Module):
     """A grid of `bins` partitions per dimension over the data's range, and `margin` times as wide in all.
 
     The paper folds cells beyond m times the range back onto others (the `mod` of Eq. 2), so that a far action can
-    borrow the count of a near one. Here cells keep their own identity up to the margin and share the edge cell beyond
-    it: nothing outside ever borrows the count of a cell inside the data's range.
+    have the count of a near one. Here cells are distinct up to the margin and share the edge cell beyond it:
+    nothing outside has the count of a cell inside the data's range.
     """
 
     low: Array  # [dims] smallest value in the data
     high: Array  # [dims] largest
     bins: int = eqx.field(static=True)
-    first: tuple[int, ...] = eqx.field(static=True)  # [dims] smallest cell index told apart; at most 0
+    first: tuple[int, ...] = eqx.field(static=True)  # [dims] smallest distinct cell index; at most 0
     last: tuple[int, ...] = eqx.field(static=True)  # [dims] largest; at least `bins`
 
     @classmethod
@@ -59,17 +59,17 @@ class Grid(eqx.Module):
         return cell.astype(jnp.int32)
 
     def offset(self, x: Array) -> Array:
-        """Cell indices counted from the first one told apart, so that none is negative: what tables are addressed by."""
+        """Cell indices counted from the first distinct one, so that none is negative; they index the tables."""
         return self.cell(x) - jnp.asarray(self.first, jnp.int32)
 
 
 class StateCells(NamedTuple):
-    """The distinct state cells of a dataset, ranked, so that any state finds its rank again."""
+    """The distinct state cells of a dataset, ranked, so that the rank of any state can be looked up."""
 
     low: NDArray[np.float32]
     high: NDArray[np.float32]
     bins: int
-    kept: NDArray[np.int64]  # dimensions that tell states apart: those that vary, or the leading ones of them
+    kept: NDArray[np.int64]  # dimensions that distinguish states: those that vary, or the leading ones of them
     codes: tuple[NDArray[np.uint64], ...]  # sorted distinct codes, one array per group of dimensions that fits 64 bits
     resolution: StateResolution = "exact"  # how it was fitted; "rounded" codes are bits of 32-bit floats
 
@@ -81,7 +81,7 @@ class StateCells(NamedTuple):
     @classmethod
     def over(cls, low: NDArray[np.float32], high: NDArray[np.float32], bins: int, resolution: StateResolution) -> "StateCells":
         """The grid over a range, of which no cell has been visited yet."""
-        kept, bins = _told_apart(np.flatnonzero(high > low), bins, resolution)
+        kept, bins = _kept_dimensions(np.flatnonzero(high > low), bins, resolution)
         return cls(low, high, bins, kept, (), resolution)
 
     @classmethod
@@ -90,9 +90,9 @@ class StateCells(NamedTuple):
     ) -> tuple["StateCells", list[NDArray[np.int32]]]:
         """Find the cells that the columns (observations and next observations) visit, and the rank of each row's cell.
 
-        `resolution` says how finely: "exact" with all bins in every dimension that varies; "even" with as many bins
+        `resolution` sets how finely: "exact" with all bins in every dimension that varies; "even" with as many bins
         in each of them as keep the grid within 2^24 cells; "leading" with all bins, in the leading dimensions that
-        keep it there; "rounded" as the published code does, where states whose 32-bit codes round alike are one.
+        keep it there; "rounded" as the published code does, where states with equal rounded 32-bit codes are the same.
         """
         low = np.min([column.min(axis=0) for column in columns], axis=0)
         high = np.max([column.max(axis=0) for column in columns], axis=0)
@@ -100,15 +100,15 @@ class StateCells(NamedTuple):
         codes: list[NDArray[np.uint64]] = []
         ranks = [np.zeros(len(column), np.int32) for column in columns]
         for group in cells._groups():
-            # twice over the rows, some at a time: beside the ranks only the distinct codes are ever held
+            # two passes over chunks of rows: only the ranks and the distinct codes are in memory
             codes.append(distinct_codes(code for _, code in cells._coded(columns, ranks, group)))
             for part, code in cells._coded(columns, ranks, group):
-                own, inverse = np.unique(code, return_inverse=True)  # sorted codes are looked up without jumping about
+                own, inverse = np.unique(code, return_inverse=True)  # sorted codes are looked up faster
                 part[:] = np.searchsorted(codes[-1], own)[inverse]
         return cells._replace(codes=tuple(codes)), ranks
 
     def rank(self, observation: NDArray[np.float32]) -> NDArray[np.int32]:
-        """Rank of each observation's cell in 0..n_cells-1, or -1 where the dataset never went."""
+        """Rank of each observation's cell in 0..n_cells-1, or -1 for a cell that is not in the dataset."""
         rank = np.zeros(len(observation), np.uint64)
         known = self._inside(observation)
         for group, codes in zip(self._groups(), self.codes, strict=True):
@@ -118,19 +118,19 @@ class StateCells(NamedTuple):
         return np.where(known, rank.astype(np.int32), np.int32(-1))
 
     def in_words(self, names: Sequence[str]) -> str:
-        """How many bins which columns have, and which columns do not count."""
+        """The bins of each column as text, and the columns that are not counted."""
         left_out = {names[d]: "never varies" for d in range(len(names)) if not self.low[d] < self.high[d]}
-        left_out |= {name: "not told apart" for d, name in enumerate(names) if d not in self.kept and name not in left_out}
+        left_out |= {name: "not used" for d, name in enumerate(names) if d not in self.kept and name not in left_out}
         text = f"{self.bins} bin{'s' if self.bins > 1 else ''} in each of: {_listed([names[d] for d in self.kept])}"
         if self.resolution == "rounded":
-            text += " (as far as the published 32-bit code sees them: trailing columns blur)"
+            text += " (rounded as by the published 32-bit code, which merges states that differ in the last columns)"
         without = [f"{name} ({why})" for name, why in left_out.items()]
         return f"{text}; not counted: {_listed(without)}" if without else text
 
     def _coded(
         self, columns: Sequence[NDArray[np.float32]], ranks: list[NDArray[np.int32]], group: NDArray[np.int64]
     ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.uint64]]]:
-        """Chunk by chunk, a view of the rows' ranks so far and the codes that these and a group of dimensions make."""
+        """For each chunk, the rows' ranks so far and their codes with a group of dimensions."""
         for column, rank in zip(columns, ranks, strict=True):
             for start in range(0, len(column), CHUNK):
                 part = rank[start : start + CHUNK]
@@ -140,7 +140,7 @@ class StateCells(NamedTuple):
     def _groups(self) -> list[NDArray[np.int64]]:
         """Dimensions split so that a group's code and 32 bits of rank before it fit 64 bits: injective by construction."""
         if self.resolution == "rounded":
-            return [self.kept]  # one code for all of them, and what it cannot tell apart is meant to be one
+            return [self.kept]  # one code for all of them; states with equal codes are meant to be one
         size = max(1, int(32 / math.log2(self.bins + 1)))
         return [self.kept[start : start + size] for start in range(0, max(1, len(self.kept)), size)]
 
@@ -149,7 +149,7 @@ class StateCells(NamedTuple):
         return np.uint64(1) if self.resolution == "rounded" else np.uint64((self.bins + 1) ** len(group))
 
     def _scaled(self, x: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
-        guard = np.float32(0 if self.resolution == "rounded" else WIDTH_GUARD)  # the published code has none for states
+        guard = np.float32(0 if self.resolution == "rounded" else WIDTH_GUARD)  # the published code has no guard for states
         with np.errstate(over="ignore", invalid="ignore"):  # values near the largest number lie in the last cell
             width = self.high[dimension] - self.low[dimension] + guard
             scaled = np.floor(self.bins * (x[:, dimension] - self.low[dimension]) / width + np.float32(0.5))
@@ -173,7 +173,7 @@ class StateCells(NamedTuple):
         return code
 
     def _inside(self, x: NDArray[np.float32]) -> NDArray[np.bool_]:
-        """True where no kept dimension leaves the data's cells."""
+        """Whether all kept dimensions lie in the data's cells."""
         inside = np.ones(len(x), np.bool_)
         for dimension in self.kept:
             scaled = self._scaled(x, int(dimension))
@@ -184,7 +184,7 @@ class StateCells(NamedTuple):
 def rounded_code(digits: Iterable[NDArray[np.float32]], rows: int, bins: int) -> NDArray[np.float32]:
     """The published arithmetic: code = digit + (bins + 1) * code over the dimensions, rounded to 32 bits at every step.
 
-    None is negative, so codes are ordered as their bits are. Beyond 3.4e38 all of them are infinite, and one.
+    No code is negative, so codes have the order of their bits. Beyond 3.4e38 all codes are infinite, and equal.
     """
     code = np.zeros(rows, np.float32)
     with np.errstate(over="ignore"):
@@ -199,10 +199,10 @@ def even_bins(most: int, dimensions: int) -> int:
     return next((bins for bins in range(min(most, root), 1, -1) if (bins + 1) ** dimensions <= CODES), 1)
 
 
-def _told_apart(varying: NDArray[np.int64], bins: int, resolution: StateResolution) -> tuple[NDArray[np.int64], int]:
-    """Which of the dimensions that vary tell states apart, and into how many partitions each."""
+def _kept_dimensions(varying: NDArray[np.int64], bins: int, resolution: StateResolution) -> tuple[NDArray[np.int64], int]:
+    """The dimensions that distinguish states, and their number of bins."""
     if resolution not in get_args(StateResolution):
-        raise ValueError(f"unknown state resolution '{resolution}'; there are: {', '.join(get_args(StateResolution))}")
+        raise ValueError(f"unknown state resolution '{resolution}'; available: {', '.join(get_args(StateResolution))}")
     if resolution == "even":
         return varying, even_bins(bins, len(varying))
     if resolution == "leading":
@@ -217,7 +217,7 @@ def fit_states(
     state_bins: int | None = None,
     resolution: StateResolution = DEFAULT_RESOLUTION,
 ) -> tuple[StateCells, list[NDArray[np.int32]]]:
-    """A dataset's state cells, and the ranks of its observations and next observations: for all who count the same way."""
+    """A dataset's state cells, and the ranks of its observations and next observations: shared by all that count on the same grid."""
     wanted = bins if state_bins is None else state_bins
     if min(bins, wanted) < 1:
         raise ValueError(f"a grid needs at least 1 bin per dimension, not {min(bins, wanted)}")
@@ -225,23 +225,23 @@ def fit_states(
 
 
 def _listed(names: Sequence[str], most: int = 40) -> str:
-    """Names with commas; of very many the first ones and how many more there are."""
+    """Names with commas; for many names, the first ones and the number of others."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "") or "no column"
 
 
 def distinct_codes(codes: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """Sorted distinct codes of all chunks; they are merged whenever the new ones may have doubled the old."""
+    """Sorted distinct codes of all chunks; they are merged when the new ones may be as many as the old ones."""
     distinct, fresh, waiting = np.empty(0, np.uint64), list[NDArray[np.uint64]](), 0
     for code in codes:
-        fresh.append(_sorted_once(code))
+        fresh.append(_sorted_unique(code))
         waiting += len(fresh[-1])
         if waiting > max(len(distinct), 8 * CHUNK):
-            distinct, fresh, waiting = _sorted_once(np.concatenate([distinct, *fresh])), [], 0
-    return _sorted_once(np.concatenate([distinct, *fresh]))
+            distinct, fresh, waiting = _sorted_unique(np.concatenate([distinct, *fresh])), [], 0
+    return _sorted_unique(np.concatenate([distinct, *fresh]))
 
 
-def _sorted_once(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Each code once, sorted: by sorting, for NumPy's own hashing is slow where most differ."""
+def _sorted_unique(codes: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Each code once, sorted: by sorting, because NumPy's hashing is slow if most codes differ."""
     ordered: NDArray[np.uint64] = np.sort(codes)
     distinct: NDArray[np.uint64] = ordered[np.append(True, ordered[1:] != ordered[:-1])]
     return distinct

@@ -1,4 +1,4 @@
-"""What the log knows of a policy's actions: whether it has them, and how far the nearest is, at a fixed sample of its states."""
+"""Support of a policy's actions in the log: whether it has them, and the distance to the nearest, at a fixed sample of states."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from gridcount.counts.grid import CHUNK, DEFAULT_RESOLUTION, StateCells, StateResolution, distinct_codes, fit_states
 from gridcount.data.transitions import Transitions
 
-STATES = 2_000  # states of the log at which a policy is asked
+STATES = 2_000  # states of the log at which a policy is evaluated
 NEAREST_OF = 2_000  # logged actions of a state's cell among which the nearest is looked for; of more, a fixed sample
 
 
@@ -21,9 +21,9 @@ class Support(NamedTuple):
 
 
 class LogSupport:
-    """The log's own actions around some of its states: what a policy's actions there are held against.
+    """The log's actions near some of its states, with which a policy's actions are compared.
 
-    Only the log is counted, never the policy, so the figures mean the same for every algorithm and at every moment of training.
+    Only the log is counted, never the policy, so the results are comparable between algorithms and during training.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class LogSupport:
         state_resolution: StateResolution = DEFAULT_RESOLUTION,
         states: int = STATES,
     ) -> "LogSupport":
-        """Look once through a log, whose columns may be memory-mapped; 12 bytes per row are held meanwhile."""
+        """Read a log once, whose columns may be memory-mapped; this needs 12 bytes per row."""
         observation, action = data.observation, data.action
         rng = np.random.default_rng(0)
         rows = np.sort(rng.choice(len(observation), min(states, len(observation)), replace=False))
@@ -78,12 +78,12 @@ class LogSupport:
         logged, ends = logged[order], np.cumsum(np.bincount(place, minlength=len(near)))
         nearby = np.split(_in_ranges(np.asarray(action[logged]), actions), ends[:-1])
         support = cls(rows, np.asarray(observation[rows]), actions, state, logged_pairs, nearby, Support(0, 0))
-        alone = support._distances(np.asarray(action[rows]), but=np.split(logged, ends[:-1]))
-        support.itself = Support(float(np.mean(own_visits[np.searchsorted(own_pairs, own)] > 1)), _mean(alone))
+        own_distances = support._distances(np.asarray(action[rows]), but=np.split(logged, ends[:-1]))
+        support.itself = Support(float(np.mean(own_visits[np.searchsorted(own_pairs, own)] > 1)), _mean(own_distances))
         return support
 
     def measure(self, action: NDArray[np.float32]) -> Support:
-        """The figures of a policy's actions at `observation`, in [-1, 1]."""
+        """The support of a policy's actions at `observation`, in [-1, 1]."""
         rank = self._actions.rank(np.asarray(action, np.float32)).astype(np.int64)
         pair = self._state * self._actions.n_cells + rank
         place = np.minimum(np.searchsorted(self._pairs, pair), len(self._pairs) - 1)
@@ -91,7 +91,7 @@ class LogSupport:
         return Support(float(known.mean()), _mean(self._distances(np.asarray(action, np.float32))))
 
     def _distances(self, action: NDArray[np.float32], but: list[NDArray[np.int64]] | None = None) -> NDArray[np.float32]:
-        """[states] to the nearest logged action of the state's cell; where its rows are given, `but` not to the state's own."""
+        """[states] to the nearest logged action of the state's cell; with `but`, the state's own row is excluded."""
         scaled = _in_ranges(action, self._actions)
         nearest = np.full(len(action), np.nan, np.float32)
         order = np.argsort(self._state, kind="stable")
@@ -107,13 +107,13 @@ class LogSupport:
 
 
 def _in_ranges(action: NDArray[np.float32], cells: StateCells) -> NDArray[np.float32]:
-    """Actions in shares of the range that the log's have; of all of [-1, 1] where the log never varies."""
+    """Actions relative to the range of the log's actions; relative to [-1, 1] if they are constant."""
     width = np.where(cells.high > cells.low, cells.high - cells.low, np.float32(2))
     scaled: NDArray[np.float32] = ((action - cells.low) / width).astype(np.float32)
     return scaled
 
 
 def _mean(distances: NDArray[np.float32]) -> float:
-    """Over the states that have a distance; NaN where none has."""
+    """The mean over states with a distance; NaN if there is none."""
     known = distances[np.isfinite(distances)]
     return float(known.mean(dtype=np.float64)) if len(known) else float("nan")

@@ -1,7 +1,7 @@
 """Visit tables: how often each (state cell, action cell) was used, inside a compiled update or outside it.
 
-Both tables have one interface: `visit` counts a batch of pairs and then reads them, so a pair counts itself and n >= 1;
-`read` only looks. `DenseTable` is exact; `SparseTable` is bounded, for action spaces whose cells no memory could list.
+Both tables have one interface: `visit` counts a batch of pairs and then reads them, so n >= 1;
+`read` only reads. `DenseTable` is exact; `SparseTable` is bounded, for action spaces with too many cells for memory.
 """
 
 import math
@@ -47,12 +47,12 @@ class DenseTable(eqx.Module):
 
 
 class SparseTable(eqx.Module):
-    """A bounded table: buckets of eight entries, found by hash, told apart by a 32-bit fingerprint.
+    """A bounded table: buckets of eight entries, found by hash, identified by a 32-bit fingerprint.
 
-    A pair finds its entry by fingerprint among the eight of its bucket; it takes another pair's entry for its own with a
+    A pair finds its entry by fingerprint among the eight of its bucket; it is confused with another pair with a
     probability of at most 8 / 2^32 per read. In a full bucket a new pair replaces the least visited entry that the batch does
-    not use, and starts afresh, so what is forgotten is what was rarest; where the batch uses them all, the new pair itself is
-    forgotten. A forgotten pair is met with more pessimism, never with less.
+    not use, and starts at zero, so the rarest pair is lost; if the batch uses them all, the new pair itself is
+    lost. A lost pair gets more pessimism, never less.
     """
 
     entries: Array  # [buckets, ways, 2] uint32: fingerprint, count
@@ -92,7 +92,7 @@ class SparseTable(eqx.Module):
         smaller = (age[:, None, :] < age[:, :, None]) | ((age[:, None, :] == age[:, :, None]) & (way[None, :] < way[:, None]))
         least = (smaller.sum(axis=2) == turn[:, None]).argmax(axis=1)
         room = turn < WAYS - in_use.sum(axis=1)
-        slot = jnp.where(found, slot, jnp.where(room, least, WAYS))  # beyond the last: nowhere
+        slot = jnp.where(found, slot, jnp.where(room, least, WAYS))  # beyond the last: not stored
 
         count = jnp.where(match, counts, 0).sum(axis=1, dtype=jnp.uint32) + times
         entry = jnp.stack([fingerprint, count], axis=-1)
@@ -100,7 +100,7 @@ class SparseTable(eqx.Module):
         return SparseTable(entries, self.fingerprint_bits), jnp.zeros_like(count).at[place].set(count, unique_indices=True)
 
     def read(self, state_cell: Array, action_cell: Array) -> Array:
-        """How often each pair was visited, as far as the table remembers."""
+        """How often each pair was visited, as far as the table still holds it."""
         bucket, fingerprint = self._address(state_cell, action_cell)
         rows = self.entries[bucket]
         return jnp.where(rows[..., 0] == fingerprint[:, None], rows[..., 1], 0).sum(axis=1, dtype=jnp.uint32)
@@ -138,7 +138,7 @@ def _hash(words: Array, seed: int) -> Array:
 
 
 def visit_rows(table: Table, grid: Grid, state_cell: NDArray[np.int32], action: NDArray[np.float32], block: int = 65_536) -> Table:
-    """Count any number of pairs, block by block, wherever they are kept."""
+    """Count any number of pairs in blocks; columns may be memory-mapped."""
     visit = jax.jit(lambda table, state, action: table.visit(state, grid.offset(action))[0], donate_argnums=0)
     for start in range(0, len(state_cell), block):
         table = visit(table, jnp.asarray(state_cell[start : start + block]), jnp.asarray(action[start : start + block]))

@@ -1,4 +1,4 @@
-"""The log's own unit of worth: what rewards are divided by, so that no setting depends on how somebody scaled them."""
+"""The unit of a log's rewards, so that no setting depends on their scale."""
 
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ LEAST_EPISODES = 10  # that ended, before their equal lengths are taken for a ru
 
 
 class RewardUnits(NamedTuple):
-    """What makes rewards mean the same in every log: (reward - level) / spread."""
+    """Units that make rewards comparable between logs: (reward - level) / spread."""
 
     level: float  # the mean reward where only differences between rewards can matter, else 0
     spread: float  # standard deviation of the log's discounted returns, without outliers
@@ -25,15 +25,17 @@ class RewardUnits(NamedTuple):
     def fit(cls, data: Transitions, discount: float) -> "RewardUnits":
         """Read a log's rewards once.
 
-        Where no episode of the log can be made longer or shorter, a reward added to every step changes no decision, so it is taken out.
-        Elsewhere it stays: a policy that earns it for longer is the better one.
+        If the length of episodes is fixed, a constant added to every reward changes no decision, so the mean is subtracted.
+        Otherwise it is kept: a policy that earns it for longer is better.
         """
         reward = np.asarray(data.reward, np.float64)
         terminated = np.asarray(data.terminated)
         level = float(reward.mean()) if _length_is_fixed(data) else 0.0
         returns = returns_to_go(reward - level, terminated, np.asarray(data.episode_end), discount)
         low, high = np.quantile(returns, [TAILS, 1 - TAILS])
-        alike = np.count_nonzero(reward == np.median(reward)) > len(reward) / 2  # then the few other rewards are the task, not outliers
+        alike = (
+            np.count_nonzero(reward == np.median(reward)) > len(reward) / 2
+        )  # then the other rewards define the task and are not outliers
         spread = float((returns if alike else np.clip(returns, low, high)).std()) or 1.0
         steps = returns_to_go(np.ones_like(reward), terminated, np.asarray(data.episode_end), discount)
         left = float(steps.mean())
@@ -45,7 +47,7 @@ def returns_to_go(
 ) -> NDArray[np.float64]:
     """[rows] the discounted sum of rewards from each row to the end of its episode.
 
-    Episodes that were cut off go on at the mean reward.
+    Truncated episodes continue at the mean reward.
     """
     ends = np.flatnonzero(np.append(episode_end[:-1], True))
     last = ends[np.searchsorted(ends, np.arange(len(reward)))]  # [rows] the last row of each one's episode
@@ -73,7 +75,7 @@ def discounted_sums(reward: NDArray[np.float64], discount: float) -> NDArray[np.
 
 
 def _length_is_fixed(data: Transitions) -> bool:
-    """Whether no policy can make an episode longer or shorter, as far as the log shows."""
+    """Whether the length of episodes looks fixed in the log."""
     ended = int(np.count_nonzero(data.terminated))
     if ended == 0:
         return True

@@ -1,1 +1,1 @@
-"""Where transitions come from, what is wrong with them, what they are like."""
+"""Reading, checking and describing datasets."""

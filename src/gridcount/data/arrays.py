@@ -1,4 +1,4 @@
-"""Data that is in memory already: NumPy arrays, data frames, episodes. They become a log as files do, with the same checks."""
+"""Data in memory: NumPy arrays, data frames, episodes. They are converted to a log like files, with the same checks."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from gridcount.data.columns import Columns
 from gridcount.data.cut import Bounds, to_transitions
 from gridcount.data.log import Arrays, BadValue, Log, OpenTable, Problems, actions, flags, join, matrix, rewards
-from gridcount.data.tables import from_arrow, read_table, text_refused
+from gridcount.data.tables import from_arrow, read_table, text_error
 from gridcount.data.transitions import Transitions
 
-Ends = tuple[Any, Any]  # what -1 and 1 stand for, each None where nobody says
+Ends = tuple[Any, Any]  # values that are mapped to -1 and 1; None if not given
 FIELDS = ("observations", "actions", "rewards", "terminations", "truncations")  # of an episode
 
 
 def from_arrays(
     columns: Mapping[str, Any], names: tuple[tuple[str, ...], tuple[str, ...]], ends: Ends, scale_actions: bool, name: str
 ) -> Transitions:
-    """Transitions of arrays by role."""
+    """Transitions from arrays by role."""
     arrays = {role: np.asarray(values) for role, values in columns.items()}
     rows = arrays["observation"].shape[:1]
     for role, values in arrays.items():
@@ -35,7 +35,7 @@ def from_arrays(
 
 
 def _validate_names(name: str, role: str, given: tuple[str, ...], dims: int) -> None:
-    """Raise where the names of a role's dimensions are not as many as they."""
+    """Raise ValueError if the number of names differs from the number of dimensions."""
     if given and len(given) != dims:
         raise ValueError(f"{name}: {len(given)} {role}_names for {dims} {role} dimensions; give one for each")
 
@@ -55,7 +55,7 @@ def from_episodes(episodes: Any, ends: Ends, scale_actions: bool, name: str) -> 
     logs = [_episode(f"{name}, episode {number}", episode) for number, episode in enumerate(found)]
     if not logs:
         raise ValueError(f"{name}: holds no episode")
-    if any(log.next_observation is None for log in logs):  # then all are read as those are that lack the state after the last step
+    if any(log.next_observation is None for log in logs):  # then all are read like those without the observation after the last step
         logs = [replace(log, next_observation=None) for log in logs]
     log = replace(join(name, logs), source=name, action_low=low, action_high=high)
     return _transitions(log, ends, scale_actions, name)
@@ -66,7 +66,7 @@ def _transitions(log: Log, ends: Ends, scale_actions: bool, name: str) -> Transi
         raise log.problems[0]
     low, high = ends
     if (low is None) != (high is None):
-        raise ValueError(f"{name}: action_low and action_high belong together; give both")
+        raise ValueError(f"{name}: give both action_low and action_high, or neither")
     bounds: Bounds | None = None if low is None else (low, high)
     return to_transitions(log, name, scale_actions, bounds)
 
@@ -82,14 +82,14 @@ def _arrays_table(name: str, arrays: Mapping[str, NDArray[Any]]) -> OpenTable:
 
 
 def _numbers(name: str, column: str, values: NDArray[Any], text_is_fine: bool, problems: Problems) -> NDArray[Any]:
-    """A column as it is where it holds numbers; a column of Python objects is read as numbers where that is possible."""
+    """A numeric column unchanged; a column of Python objects is converted to numbers if possible."""
     if values.dtype.kind in "biuf" or text_is_fine:
         return values
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError):
         bad = next(row for row, value in enumerate(values.reshape(-1)) if not _is_number(value))
-        problems.setdefault(column, text_refused(name, column, str(values.reshape(-1)[bad]), bad))
+        problems.setdefault(column, text_error(name, column, str(values.reshape(-1)[bad]), bad))
         return np.full(values.shape, np.nan)
 
 
@@ -102,7 +102,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _arrow_table(name: str, frame: Any) -> OpenTable | None:
-    """A table that can be read as Arrow's, where PyArrow is installed; None: read its columns instead."""
+    """A table in Arrow format, if PyArrow is installed; None: read its columns instead."""
     if not hasattr(frame, "__arrow_c_stream__"):
         return None
     try:
@@ -140,7 +140,7 @@ def _episode(name: str, episode: Any) -> Log:
     observations, taken, earned, terminations, truncations = values
     steps = len(taken)
     if len(observations) not in (steps, steps + 1) or not steps:
-        raise ValueError(f"{name}: {len(observations)} observations for {steps} actions; there must be as many, or one more")
+        raise ValueError(f"{name}: {len(observations)} observations for {steps} actions; expected {steps} or {steps + 1}")
     problems: Problems = {}
     truncated = flags(name, "truncations", truncations, 0, problems)
     truncated[-1] |= True
@@ -161,7 +161,7 @@ def _field(name: str, episode: Any, field: str) -> NDArray[Any]:
     value = episode.get(field) if isinstance(episode, Mapping) else getattr(episode, field, None)
     if isinstance(value, Mapping):
         if field != "observations" or "observation" not in value:
-            raise ValueError(f"{name}: its {field} are a Dict of {sorted(value)}; only flat numbers can be learnt from")
+            raise ValueError(f"{name}: its {field} are a Dict of {sorted(value)}; only flat numbers are supported")
         value = value["observation"]
     if value is None:
         raise ValueError(f"{name}: has no {field}; an episode has {', '.join(FIELDS)}")

@@ -1,6 +1,6 @@
-"""A process that reads Parquet and Arrow files for `arrow_files`, never started by people.
+"""A process that reads Parquet and Arrow files for `arrow_files`; users do not start it.
 
-Arrow aborts the whole process on some damaged files. Here that ends this process only, and the command prints a message.
+Arrow aborts the whole process on some damaged files. Here only this process ends, and the command prints a message.
 It imports nothing heavy besides Arrow, so that it starts in a third of a second.
 """
 
@@ -62,9 +62,9 @@ class ArrowSource:
 
 
 def main(limit: int) -> None:
-    """Serve one file after the other, each in a fork of this process, which itself reads none and so is never damaged by one."""
+    """Serve one file after the other, each in a fork, so that a damaged file cannot affect this process."""
     _limit_memory(limit)
-    requests = io.FileIO(0, closefd=False)  # unbuffered: the fork reads the lines that are for it
+    requests = io.FileIO(0, closefd=False)  # unbuffered: the fork reads its own lines
     while line := requests.readline():
         if not hasattr(os, "fork"):
             _serve(line, requests)
@@ -76,7 +76,7 @@ def main(limit: int) -> None:
 
 
 def _serve(line: bytes, requests: IO[bytes]) -> None:
-    """Open a file and answer requests about it, each a line of JSON, until one says that it is closed."""
+    """Open a file and answer requests about it, each a line of JSON, until a request closes it."""
     answers, source = sys.stdout.buffer, None
     while "close" not in (request := json.loads(line or b'{"close": true}')):
         try:
@@ -91,7 +91,7 @@ def _serve(line: bytes, requests: IO[bytes]) -> None:
                         writer.write_batch(batch)
                     _send(answers, {}, sink.getvalue())
                 _send(answers, {"end": True})
-        except Exception as error:  # whatever it is, it is about the file, and the process that asked says so
+        except Exception as error:  # any error concerns the file, and the parent process reports it
             _send(answers, {"error": str(error) or type(error).__name__})
         line = requests.readline()
 
@@ -110,8 +110,8 @@ def _send(answers: BinaryIO, facts: dict[str, Any], body: Any = b"") -> None:
 
 
 def _limit_memory(limit: int) -> None:
-    """Have the system refuse more memory than this: a damaged file may ask for any amount."""
-    with suppress(ImportError, ValueError, OSError):  # where there is no such limit, there is none
+    """Limit the memory of this process: a damaged file may request any amount."""
+    with suppress(ImportError, ValueError, OSError):  # not every system supports it
         import resource
 
         resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files, read in another process: Arrow can abort on a damaged file, and an abort must become a message.
+"""Parquet and Arrow files, read in a child process: Arrow can abort on a damaged file, which becomes an error message here.
 
 The process is `arrow_child`. It reads each file in a fork of its own, is kept for the next file, and ends with this process.
 """
@@ -22,7 +22,7 @@ LEAST_MEMORY = 2**30  # bytes that a reader may always take
 
 
 class _Reader:
-    """A running reader, asked in lines of JSON."""
+    """A running reader process; requests are lines of JSON."""
 
     def __init__(self) -> None:
         limit = max(memory_limit() // 2, LEAST_MEMORY)
@@ -34,7 +34,7 @@ class _Reader:
             start_new_session=True,  # so that it can be ended with its forks, and Ctrl-C reaches neither
             env=module_environment(ARROW_DEFAULT_MEMORY_POOL="system"),
         )
-        self.usable = True  # False while an answer is not read to its end, and once it has ended
+        self.usable = True  # False while an answer is incomplete, and after the process ended
 
     @property
     def alive(self) -> bool:
@@ -42,18 +42,18 @@ class _Reader:
 
     def ask(self, **request: Any) -> None:
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # what became of it is told by `answer`
+        with suppress(BrokenPipeError):  # `answer` reports the error
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             self._process.stdin.flush()
 
     def answer(self) -> tuple[dict[str, Any], bytes]:
-        """The next part of its answer; ValueError says what it found wrong, or how it ended."""
+        """The next part of its answer; ValueError holds its error, or how it ended."""
         facts, body = FRAME.unpack(self._read(FRAME.size))
-        told: dict[str, Any] = json.loads(self._read(facts))
-        if "error" in told:
-            self.usable = True  # the answer ends with it
-            raise ValueError(told["error"])
-        return told, self._read(body)
+        header: dict[str, Any] = json.loads(self._read(facts))
+        if "error" in header:
+            self.usable = True  # this was the end of the answer
+            raise ValueError(header["error"])
+        return header, self._read(body)
 
     def _read(self, count: int) -> bytes:
         assert self._process.stdout is not None
@@ -63,7 +63,7 @@ class _Reader:
         self.usable, code = False, self._process.wait()
         number = code - 128 if code > 128 else -code
         how = signal.Signals(number).name if number in set(signal.Signals) else f"exit code {code}"
-        raise ValueError(f"the Arrow library stopped on it with {how}")
+        raise ValueError(f"the Arrow library crashed on it with {how}")
 
     def stop(self) -> None:
         if hasattr(os, "killpg"):
@@ -78,7 +78,7 @@ class _Reader:
                     pipe.close()
 
 
-_IDLE: dict[int, list[_Reader]] = {}  # by process: what a fork inherits is not its own
+_IDLE: dict[int, list[_Reader]] = {}  # by process id: a fork must not use inherited readers
 
 
 @atexit.register
@@ -99,7 +99,7 @@ class ArrowFile:
             raise ValueError(f"{path}: not a readable {what} file ({error}); write or get it again") from error
         self.names: list[str] = facts["names"]
         self.rows: int = facts["rows"]
-        self.row_bytes: int = facts["row_bytes"]  # about, while it is unpacked
+        self.row_bytes: int = facts["row_bytes"]  # approximate, when unpacked
 
     def batches(self, rows: int, columns: list[str] | None = None, overlap: int = 0) -> Iterator[Any]:
         """Arrow tables of some rows each, of an Arrow file with the first `overlap` rows that follow."""
@@ -109,10 +109,10 @@ class ArrowFile:
         self._reader.ask(columns=columns, rows=rows, overlap=overlap)
         while True:
             try:
-                told, body = self._reader.answer()
+                header, body = self._reader.answer()
             except ValueError as error:
                 raise ValueError(f"{self._path}: truncated or damaged {self._what} ({error}); get the file again") from error
-            if "end" in told:
+            if "end" in header:
                 self._reader.usable = True
                 return
             yield arrow.ipc.open_stream(body).read_all()
@@ -121,7 +121,7 @@ class ArrowFile:
 @contextmanager
 def open_arrow(path: Path, what: str = "Parquet") -> Iterator[ArrowFile]:
     """A Parquet or Arrow file while it is read; ValueError names the file where it is damaged."""
-    if not path.is_file():  # a pipe would be waited for
+    if not path.is_file():  # reading a pipe would block
         raise FileNotFoundError(f"{path}: there is no such file; check the path")
     idle = _IDLE.setdefault(os.getpid(), [])
     reader = idle.pop() if idle else _Reader()

@@ -1,4 +1,4 @@
-"""Where files that were made, downloaded or imported are kept."""
+"""The folder of generated, downloaded and imported files."""
 
 import os
 from pathlib import Path
@@ -13,12 +13,14 @@ def cache_directory() -> Path:
 
 
 def make_cache_folder(name: str) -> Path:
-    """A folder of the cache, there and writable, before anything is made or fetched that should go into it."""
+    """Create a folder of the cache; raises OSError if it is not writable."""
     folder = cache_directory() / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise PermissionError("it is read-only")
     except OSError as error:
-        raise OSError(f"{folder}: datasets cannot be kept there ({error}); name another folder in the variable GRIDCOUNT_HOME") from error
+        raise OSError(
+            f"{folder}: datasets cannot be stored there ({error}); set the environment variable GRIDCOUNT_HOME to another folder"
+        ) from error
     return folder

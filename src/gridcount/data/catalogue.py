@@ -1,4 +1,4 @@
-"""What is known of each named dataset: reference scores, episode limits, the paper's hyper-parameters."""
+"""The named datasets: reference scores and episode limits."""
 
 import difflib
 from typing import NamedTuple
@@ -9,7 +9,7 @@ GYM_TIERS = ("random", "medium", "medium-replay", "medium-expert", "expert", "fu
 
 
 class Reference(NamedTuple):
-    """Returns that count as 0 and 100, and the episode limit (D4RL)."""
+    """Returns with normalised scores 0 and 100, and the episode limit (D4RL)."""
 
     low: float
     high: float
@@ -50,12 +50,12 @@ NAMES = MAZE_NAMES + GYM_NAMES + ADROIT_NAMES + ANTMAZE_NAMES + KITCHEN_NAMES
 
 
 def domain_of(name: str) -> str:
-    """The group of datasets that papers tune together, or "" for a dataset of one's own."""
+    """The group of datasets that papers tune together, or "" for the user's own dataset."""
     return next((domain for domain, names in DOMAINS.items() if name in names), "")
 
 
 def family_of(name: str) -> str | None:
-    """The family whose reference scores a published dataset is judged by; None for a stranger, whatever its name starts with."""
+    """The family whose reference scores a published dataset is judged by; None for any other dataset."""
     if name not in NAMES:
         return None
     parts = name.rsplit("-v", 1)[0].split("-")
@@ -73,4 +73,4 @@ def unknown(kind: str, name: str, known: tuple[str, ...] | list[str]) -> ValueEr
     """An error that lists what exists and suggests the nearest."""
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     hint = f" Did you mean '{near[0]}'?" if near else ""
-    return ValueError(f"unknown {kind} '{name}'.{hint}\nThere are: {', '.join(sorted(known))}")
+    return ValueError(f"unknown {kind} '{name}'.{hint}\nAvailable: {', '.join(sorted(known))}")

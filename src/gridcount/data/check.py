@@ -1,4 +1,4 @@
-"""What is wrong with a log, where, and what to do about it: every problem at once, before anyone trains on it."""
+"""Checks of a log before training: all problems, with column, row and advice."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -14,7 +14,7 @@ from rich.text import Text
 from gridcount.counts.auto import auto_bins
 from gridcount.counts.grid import DEFAULT_RESOLUTION, StateCells
 from gridcount.data.columns import Columns
-from gridcount.data.cut import Bounds, action_units, beyond_advice, declared_units, rounding, scaled
+from gridcount.data.cut import Bounds, action_units, bounds_advice, declared_units, rounding, scaled
 from gridcount.data.load import open_log
 from gridcount.data.log import BadValue, Log, log_of
 from gridcount.data.scan import Facts, Span, scan
@@ -22,20 +22,20 @@ from gridcount.data.transitions import ACTION_SLACK, CHUNK, HUGE, Float, Transit
 
 Severity = Literal["error", "warning", "note"]
 
-SCALES = 1e4  # ratio of ranges beyond which one dimension drowns in another
-TINY_ACTIONS = 0.1  # actions that never leave this were probably never scaled
-MISALIGNED_ERROR = 0.1  # share of rows whose next observation is not the row below, from which the file is wrong rather than odd
-ONE_ROW_WARNING = 0.05  # share of rows that are episodes by themselves, from which that is no accident
+SCALES = 1e4  # ratio of ranges above which the smaller dimension is hardly used
+TINY_ACTIONS = 0.1  # actions within this range were probably not scaled
+MISALIGNED_ERROR = 0.1  # share of rows whose next observation is not the row below, above which it is an error
+ONE_ROW_WARNING = 0.05  # share of one-row episodes above which it is a warning
 SHUFFLED = 0.7  # mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
-USUAL_WARNING = 0.95  # share of rows with the same action, from which there is little to learn of others
-ROWS_PER_VALUE = 20  # rows per different value, from which few values are no accident of a short log
-UNEVEN = 0.05  # of a step: how far equally spaced values may lie from their places
-SHORTEST_TWIN = 3  # rows; shorter episodes may well coincide
+USUAL_WARNING = 0.95  # share of rows with the same action above which it is a warning
+ROWS_PER_VALUE = 20  # rows per distinct value above which an action counts as discrete
+UNEVEN = 0.05  # tolerance of equally spaced values, as a share of the step
+SHORTEST_TWIN = 3  # rows; shorter episodes may be equal by chance
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem. Errors stop training; warnings cost performance or hint at a mistake; notes are facts worth knowing."""
+    """One problem. Errors stop training; warnings cost performance or hint at a mistake; notes are information."""
 
     severity: Severity
     file: str
@@ -53,7 +53,7 @@ def check(
 ) -> list[Finding]:
     """Every problem of a log, errors first; a file that cannot be read at all is a single error.
 
-    `action_bounds` are what actions should lie in. With `scale_actions` their ranges are judged only where the file declares bounds.
+    Actions must lie in `action_bounds`. With `scale_actions`, ranges are checked only if the file declares bounds.
     """
     if isinstance(data, str | Path):
         try:
@@ -66,7 +66,7 @@ def check(
     bounds = action_units(log, False, action_bounds) or (declared_units(log) if scale_actions else None)
     facts = scan(log, np.array(-1.0), np.array(1.0), ACTION_SLACK) if bounds is None else scan(log, *bounds, rounding(*bounds))
     judges: list[Callable[[Log, Facts], Iterator[_Judgement]]] = [
-        _unreal,
+        _non_finite,
         _constant,
         _twin_columns,
         _scales,
@@ -91,14 +91,14 @@ def check(
 
 
 def _unreadable(source: str, error: Exception) -> Finding:
-    """What a reader refused, as a finding: its messages end in what to do."""
+    """A reader's error as a finding; the message ends with the advice."""
     problem, _, advice = str(error).removeprefix(f"{source}: ").rpartition("; ")
     column, row = (error.column, error.row) if isinstance(error, BadValue) else (None, None)
     return Finding("error", source, column, row, problem or advice, advice if problem else "repair or replace the file")
 
 
 def exit_code(findings: list[Finding]) -> int:
-    """0 where there is nothing but notes, 1 where there are warnings, 2 where there are errors."""
+    """0 with only notes or nothing, 1 with warnings, 2 with errors."""
     return max(({"error": 2, "warning": 1}.get(finding.severity, 0) for finding in findings), default=0)
 
 
@@ -109,7 +109,7 @@ def as_json(source: str, findings: list[Finding]) -> dict[str, Any]:
 
 def render(source: str, findings: list[Finding]) -> RenderableType:
     """The findings as a table to read."""
-    fine = Text(f"{source}: nothing wrong found, ready to learn from", style="green")
+    fine = Text(f"{source}: no problems found; ready for training", style="green")
     if not findings:
         return fine
     table = Table("", "column", "row", "problem", "what to do", title=Text(source), title_justify="left", show_lines=True)
@@ -131,17 +131,17 @@ def _groups(log: Log, facts: Facts) -> list[tuple[Span, tuple[str, ...]]]:
     return groups
 
 
-def _unreal(log: Log, facts: Facts) -> Iterator[_Judgement]:
-    told = {problem.column for problem in log.problems}  # NaN stands in for what could not be read
+def _non_finite(log: Log, facts: Facts) -> Iterator[_Judgement]:
+    unreadable = {problem.column for problem in log.problems}  # NaN replaces unreadable values
     for span, names in _groups(log, facts):
-        for d in np.flatnonzero(span.unreal):
-            if names[d] in told or names[d].rpartition("[")[0] in told:
+        for d in np.flatnonzero(span.non_finite):
+            if names[d] in unreadable or names[d].rpartition("[")[0] in unreadable:
                 continue
-            count = int(span.unreal[d])
+            count = int(span.non_finite[d])
             yield (
                 "error",
                 names[d],
-                int(span.first_unreal[d]),
+                int(span.first_non_finite[d]),
                 f"{count:,} value{'s are' if count > 1 else ' is'} NaN, infinite or empty",
                 "remove the affected episodes, or fill the gaps in a way that makes sense for this quantity",
             )
@@ -158,37 +158,37 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
                 log.action_names[d],
                 first,
                 f"{count:,} rows have actions outside [-1, 1]; here {span.low[d]:.4g} to {span.high[d]:.4g}",
-                "import with --scale-actions, or with --action-low and --action-high: actions are mapped to [-1, 1], the policy's back",
+                "import with --scale-actions, or with --action-low and --action-high: actions are mapped to [-1, 1] and back",
             )
     elif largest.max() < TINY_ACTIONS and not span.constant.all():
         yield (
             "warning",
             log.action_names[int(np.argmax(largest))],
             None,
-            f"no action leaves [-{largest.max():.2g}, {largest.max():.2g}], a sliver of [-1, 1]",
-            "if these are not yet scaled, import with --scale-actions; the policy would try actions far beyond the data",
+            f"all actions lie in [-{largest.max():.2g}, {largest.max():.2g}], a small part of [-1, 1]",
+            "if these are not scaled yet, import with --scale-actions; otherwise the policy tries actions far outside the data",
         )
 
 
 def _few_actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
-    """Actions that are no quantities, or that the log hardly varies: whether or not they will be scaled."""
+    """Actions that are not continuous, or that hardly vary."""
     span, bins = facts.action, auto_bins(log.action.shape[1])[0]
     if facts.whole_actions and span.low.min() >= 0 and not span.constant.all():
         yield (
             "warning",
             log.action_names[0],
             None,
-            "every action is a whole number from 0 up, as category codes are",
-            "only continuous actions can be learnt; a code's order and distance would be taken at face value",
+            "every action is a non-negative integer, like a category code",
+            "only continuous actions are supported; the order and distance of category codes have no meaning",
         )
     moving = [int(d) for d in np.flatnonzero(~span.constant)]
     few = {d: values for d in moving if (values := facts.action_values[d]) and _are_few(values, bins, len(log))}
-    way_out = _way_out_of_few(list(few.values()), bins)
+    way_out = _few_values_advice(list(few.values()), bins)
     for d in moving:
         name, share = log.action_names[d], facts.usual_rows[d] / len(log)
         if share >= USUAL_WARNING:
             problem = f"is {facts.usual_action[d]:.6g} in {share:.1%} of the rows"
-            advice = "the log tries little else, so values of other actions rest on few rows; add rows that vary it, or leave it out"
+            advice = "few rows have other values, so estimates for other actions are unreliable; add rows that vary it, or leave it out"
             yield "warning", name, None, problem, advice
         if d in few:
             problem = f"takes only {len(few[d])} different values, {span.low[d]:.6g} to {span.high[d]:.6g}"
@@ -196,13 +196,13 @@ def _few_actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
 
 
 def _are_few(values: set[float], bins: int, rows: int) -> bool:
-    """Whether an action's different values leave bins between them empty, and not because the log is short."""
+    """Whether an action has so few distinct values that bins between them stay empty."""
     return len(values) - 1 < bins and rows >= ROWS_PER_VALUE * len(values)
 
 
-def _way_out_of_few(columns: list[set[float]], bins: int) -> str:
-    """What to do about actions with few values: one number of bins, where it gives every value of every such column its own."""
-    problem = f"a policy chooses from a whole range: with the default {bins} bins, actions between these values count as never seen"
+def _few_values_advice(columns: list[set[float]], bins: int) -> str:
+    """Advice for actions with few values: a number of bins that separates all values, if there is one."""
+    problem = f"a policy chooses from a continuous range: with the default {bins} bins, actions between these values count as never seen"
     counts = {len(values) for values in columns}
     if len(counts) == 1 and all(map(_equally_spaced, columns)):
         return f"{problem}. Train with --bins {counts.pop() - 1}, and round the policy's actions to the nearest logged value"
@@ -224,11 +224,11 @@ def _bounded(low: Float, high: Float, given: bool, log: Log, facts: Facts) -> It
         if count:
             problem = f"{count:,} rows have actions outside {bounds}, {low[d]:.9g} to {high[d]:.9g}"
             problem += f"; here {facts.action.low[d]:.9g} to {facts.action.high[d]:.9g}"
-            yield "error", name, first, problem, beyond_advice(given)
+            yield "error", name, first, problem, bounds_advice(given)
 
 
 def _outside(action: Any, dimension: int, low: Any, high: Any, slack: float) -> tuple[int, int]:
-    """How many rows of one dimension leave their bounds, and the first of them."""
+    """The number of rows outside the bounds of one dimension, and the first of them."""
     count, first = 0, -1
     for start in range(0, len(action), CHUNK):
         values = np.asarray(action[start : start + CHUNK])[:, dimension]
@@ -242,13 +242,15 @@ def _outside(action: Any, dimension: int, low: Any, high: Any, slack: float) -> 
 
 def _constant(log: Log, facts: Facts) -> Iterator[_Judgement]:
     for span, names, role in ((facts.observation, log.observation_names, "observation"), (facts.action, log.action_names, "action")):
-        for d in np.flatnonzero(span.constant & (span.unreal < span.rows)):
+        for d in np.flatnonzero(span.constant & (span.non_finite < span.rows)):
             advice = (
-                "leave it out, or find out why it never moves" if role == "observation" else "leave it out: nothing can be learnt of it"
+                "leave it out, or find out why it is constant"
+                if role == "observation"
+                else "leave it out: a constant action cannot be learnt"
             )
             yield "warning", names[d], None, f"is always {span.low[d]:.6g}", advice
-    if facts.reward.constant[0] and facts.reward.unreal[0] < facts.reward.rows:
-        advice = "nothing tells good from bad; check the reward's column, or take more data"
+    if facts.reward.constant[0] and facts.reward.non_finite[0] < facts.reward.rows:
+        advice = "with equal rewards nothing can be learnt; check the reward column, or add more data"
         yield "warning", log.reward_name, None, f"is always {facts.reward.low[0]:.6g}", advice
 
 
@@ -259,7 +261,9 @@ def _twin_columns(log: Log, facts: Facts) -> Iterator[_Judgement]:
         for d in np.flatnonzero(~span.constant):
             twin = first.setdefault(span.digest[d], names[d])
             if twin != names[d]:
-                advice = "leave one of them out" if span is facts.observation else "a policy must not see this: name the columns anew"
+                advice = (
+                    "leave one of them out" if span is facts.observation else "a policy must not observe this: choose the columns again"
+                )
                 yield "warning", names[d], None, f"holds the same values as '{twin}'", advice
 
 
@@ -276,19 +280,19 @@ def _scales(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "warning",
             log.observation_names[small],
             None,
-            f"spans {width.min():.3g} where '{log.observation_names[large]}' spans {width.max():.3g}, {ratio:.1g} times as much",
+            f"has a range of {width.min():.3g}, but '{log.observation_names[large]}' has {width.max():.3g}, {ratio:.1g} times as much",
             "algorithms that normalise observations (--normalise; gpc-sac, td3-bc and bc do so by default) are not affected;"
-            " for the others bring both to similar units",
+            " for the others, rescale both to similar units",
         )
 
 
 def _counted(log: Log, facts: Facts) -> Iterator[_Judgement]:
-    """Which columns tell the states apart that are counted: by default all that vary, with as many bins each as there is room for."""
+    """The columns that distinguish states when counting: by default all that vary, with as many bins as possible."""
     span = facts.observation
     low, high = span.low.astype(np.float32), span.high.astype(np.float32)
     cells = StateCells.over(low, high, auto_bins(facts.action.dims)[0], DEFAULT_RESOLUTION)
     if len(cells.kept):
-        problem = f"counting tells states of a log of your own apart with {cells.in_words(log.observation_names)}"
+        problem = f"in a dataset of your own, states are counted with {cells.in_words(log.observation_names)}"
         advice = "fewer columns leave room for more bins; --state-resolution exact uses all of --state-bins"
         yield "note", None, None, problem, advice
 
@@ -297,9 +301,9 @@ def _huge(log: Log, facts: Facts) -> Iterator[_Judgement]:
     groups = ((facts.observation, log.observation, log.observation_names), (facts.reward, log.reward, (log.reward_name,)))
     for span, column, names in groups:
         size = np.maximum(np.abs(span.low), np.abs(span.high))
-        for d in map(int, np.flatnonzero((size > HUGE) & (span.unreal < span.rows))):
+        for d in map(int, np.flatnonzero((size > HUGE) & (span.non_finite < span.rows))):
             if found := first_where(column, partial(_huge_in, d)):
-                advice = "such numbers may break training: repair or remove the row, or bring the column to smaller units"
+                advice = "such large values may break training: repair or remove the row, or rescale the column"
                 yield "warning", names[d], found[0], f"holds {found[2]:.4g}", advice
 
 
@@ -314,8 +318,8 @@ def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:
                 "warning",
                 name,
                 rows.first,
-                f"jumps inside an episode, {rows.count:,} time{'s' if rows.count > 1 else ''}: far beyond its usual step",
-                "where an episode really ends there, mark it (truncated, or an episode id); else look for dropouts",
+                f"jumps inside an episode {rows.count:,} time{'s' if rows.count > 1 else ''}, by much more than its usual step",
+                "if an episode ends there, mark it (truncated, or an episode id); otherwise look for wrong measurements",
             )
     if facts.misaligned.count:
         share = facts.misaligned.count / max(facts.inside, 1)
@@ -324,24 +328,24 @@ def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "next_observation",
             facts.misaligned.first,
             f"is not the observation of the row below, in {facts.misaligned.count:,} rows inside episodes ({share:.0%})",
-            "leave the column out to have it derived; if rows are in no order, give each its own episode id",
+            "leave the column out, so that it is computed; if rows have no time order, give each its own episode id",
         )
     variance = 2 * facts.observation.variance
     moving = ~facts.observation.constant & (variance > 0)
     if facts.inside >= 20 and moving.any() and log.next_observation is None:
         ratio = facts.step_squares[moving] / facts.inside / variance[moving]
         if ratio.min() > SHUFFLED:
-            advice = "sort the rows by episode and time; successors are taken from the row below"
-            yield "warning", None, None, "rows look shuffled: neighbours are no more alike than strangers", advice
+            advice = "sort the rows by episode and time; next observations are taken from the next row"
+            yield "warning", None, None, "rows look shuffled: adjacent rows are uncorrelated", advice
 
 
 def _flags(log: Log, facts: Facts) -> Iterator[_Judgement]:
     terminals = int(np.count_nonzero(log.terminated))
     if terminals == 0:
-        advice = "right for tasks that never end; if some states are final, name their flag with --terminated"
-        yield "note", "terminated", None, "no row is terminal, so values are carried on beyond every episode's end", advice
+        advice = "correct for tasks that never end; if some states are terminal, name their flag with --terminated"
+        yield "note", "terminated", None, "no row is terminal, so values are bootstrapped at the end of every episode", advice
     elif terminals == len(log) and len(log) > 1:
-        advice = "check the flag's column; with it only immediate rewards are learnt"
+        advice = "check the column of the flag; with it only immediate rewards are learnt"
         yield "warning", "terminated", 0, "every row is terminal", advice
 
 
@@ -356,10 +360,10 @@ def _episodes(log: Log, facts: Facts) -> Iterator[_Judgement]:
             None,
             int(starts[single[0]]),
             f"{len(single):,} of {len(lengths):,} episodes have one row; {fate}",
-            "check the episode's column and the flags, if this is not meant",
+            "if this is not intended, check the episode column and the flags",
         )
     if log.problems:
-        return  # what could not be read is the same NaN everywhere, so episodes seem to repeat
+        return  # unreadable values are all NaN, so different episodes would look equal
     long = np.flatnonzero(lengths >= SHORTEST_TWIN)
     _, first, inverse = np.unique(facts.episode_digests[long], return_index=True, return_inverse=True)
     twins = long[first[inverse] != np.arange(len(long))]
@@ -369,6 +373,6 @@ def _episodes(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "warning",
             None,
             int(starts[twins[0]]),
-            f"{len(twins):,} episodes repeat an earlier one, the first that of row {starts[original]:,}",
-            "remove the copies: they count twice, and coverage looks better than it is",
+            f"{len(twins):,} episodes repeat an earlier one; the first repeats the episode at row {starts[original]:,}",
+            "remove the copies: they are counted twice, so coverage is overestimated",
         )

@@ -1,4 +1,4 @@
-"""Which columns of a table play which role: names, globs and lists, with defaults for the names everyone uses."""
+"""The columns of a table by role: names, globs and lists, with defaults for common names."""
 
 import difflib
 from collections.abc import Collection, Mapping, Sequence
@@ -31,30 +31,30 @@ class Columns:
     terminated: str | None = None  # 1 where an episode truly ended; default: terminated, terminal(s), done; else never
     truncated: str | None = None  # 1 where an episode was cut off, as by a time limit; default: truncated, timeout(s); else never
     episode: str | None = None  # a number or text that changes from episode to episode; default: episode, episode_id; else one episode
-    next_observation: str | None = None  # same columns as observation, one step later; default: next_obs* and the like; else derived
+    next_observation: str | None = None  # same columns as observation, one step later; default: next_obs* and the like; else the next row's
 
     def given(self) -> dict[str, str]:
-        """Only the roles that were named, as a run records them."""
+        """The roles that the user set, as a run records them."""
         return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
 
     @classmethod
     def of(cls, source: str, given: Mapping[str, str]) -> "Columns":
-        """The roles that were recorded; `source` is where, for messages."""
+        """Columns from recorded roles; `source` is the file name for messages."""
         roles = [field.name for field in fields(cls)]
         if odd := [role for role in given if role not in roles]:
-            raise ValueError(f"{source}: 'columns' names the role '{odd[0]}'; a column is one of {', '.join(roles)}")
+            raise ValueError(f"{source}: 'columns' has the unknown role '{odd[0]}'; the roles are {', '.join(roles)}")
         return cls(**given)
 
 
 def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, list[str]]:
     """Column names of the table for each role that has any.
 
-    A glob leaves out columns that another role names outright or finds by its default names, and '*' those of another role's glob
-    too, so `--observation '*' --action valve --reward yield` reads as it sounds. A glob that means nothing but default names is taken
-    at its word. A column named outright for two roles is refused: a policy that sees its own action learns nothing.
+    A glob excludes columns that another role names or finds by its default names, and '*' also excludes those of another role's
+    glob. So `--observation '*' --action valve --reward yield` works as expected. A glob that matches only default names keeps them.
+    A column with two roles is an error: a policy must not observe its own action.
     """
     wanted = {field.name: getattr(columns, field.name) for field in fields(columns) if getattr(columns, field.name)}
-    items = {role: [spec] if spec in names else _items(spec) for role, spec in wanted.items()}  # a name may itself hold a comma
+    items = {role: [spec] if spec in names else _items(spec) for role, spec in wanted.items()}  # a column name may contain a comma
     named = {item: role for role, parts in items.items() for item in parts if item in names}
     globbed = {name: role for role, parts in items.items() for item in parts if item != "*" for name in names if fnmatchcase(name, item)}
     guessed = {name for members in _by_default(names, set(named), wanted).values() for name in members}
@@ -63,7 +63,7 @@ def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, lis
         if not parts:
             raise ValueError(f"{source}: {_flag(role)} '{wanted[role]}' names no column; it has {_listing(names)}")
         roles[role] = _matches(source, names, role, parts, named, globbed | named, guessed)
-    # defaults come second: what a person named for one role is not guessed for another
+    # defaults come second: a column that the user named for one role is not used for another
     roles |= _by_default(names, {name for members in roles.values() for name in members}, roles)
     for role in ("reward", "terminated", "truncated", "episode"):
         if len(roles.get(role, ())) > 1:
@@ -75,10 +75,10 @@ def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, lis
     for role, members in roles.items():
         for name in members:
             if owner.setdefault(name, role) != role:
-                raise ValueError(f"{source}: column '{name}' is both {owner[name]} and {role}; name it for one of them")
-    seen, later = len(roles["observation"]), len(roles.get("next_observation", roles["observation"]))
-    if seen != later:
-        raise ValueError(f"{source}: {seen} columns of observations but {later} of next observations; name the same ones for both")
+                raise ValueError(f"{source}: column '{name}' is both {owner[name]} and {role}; use it for only one of them")
+    count, next_count = len(roles["observation"]), len(roles.get("next_observation", roles["observation"]))
+    if count != next_count:
+        raise ValueError(f"{source}: {count} columns of observations but {next_count} of next observations; name the same ones for both")
     return roles
 
 
@@ -87,7 +87,7 @@ def _items(spec: str) -> list[str]:
 
 
 def _by_default(names: Sequence[str], taken: set[str], given: Collection[str]) -> dict[str, list[str]]:
-    """The columns of roles that are not given, by the names everyone uses."""
+    """The columns of roles that are not given, by their common names."""
     roles: dict[str, list[str]] = {}
     for role, candidates in DEFAULTS.items():
         free = [name for name in names if name not in taken and role not in given]
@@ -107,7 +107,7 @@ def _matches(
     claimed: dict[str, str],
     guessed: set[str],
 ) -> list[str]:
-    """The columns a role's names and globs mean, in the order they are given, those of a glob in the order of the table."""
+    """The columns of a role's names and globs, in the given order; those of a glob in table order."""
     members: list[str] = []
     for item in items:
         others = claimed if item == "*" else named

@@ -1,4 +1,4 @@
-"""CSV with NumPy's own parser: fast where every value is a number, patient where some are empty, true/false or text."""
+"""CSV files with NumPy's parser; columns with empty, true/false or text values are parsed value by value."""
 
 import csv
 import re
@@ -17,29 +17,29 @@ from gridcount.data import transitions
 DELIMITERS = ",;\t|"
 TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "": np.nan, "na": np.nan, "null": np.nan, "none": np.nan}
 
-Refuse = Callable[[str, str, int], None]  # told of a column, a value that is no number, and its row
+ReportText = Callable[[str, str, int], None]  # receives a column, a value that is not a number, and its row
 
 
 def csv_names(path: Path) -> list[str]:
-    """The header's names; the delimiter is the one of , ; tab | that the header holds most of."""
+    """The header's names; the delimiter is the most frequent of , ; tab | in the header."""
     with _open(path) as file:
         return _header(path, file)[0]
 
 
-def csv_pieces(path: Path, names: list[str], text_is_fine: tuple[str, ...], refuse: Refuse) -> Iterator[dict[str, NDArray[Any]]]:
-    """Columns of numbers by name, some rows at a time; empty is NaN. Those of `text_is_fine` are exact, and may be text."""
+def csv_pieces(path: Path, names: list[str], text_is_fine: tuple[str, ...], report_text: ReportText) -> Iterator[dict[str, NDArray[Any]]]:
+    """Columns of numbers by name, some rows at a time; empty is NaN. Columns in `text_is_fine` may be text, and keep all digits."""
     with _open(path) as file:
         header, delimiter = _header(path, file)
         start = 0
         while lines := _some_lines(file):
-            columns = _columns(path, lines, header, delimiter, names, text_is_fine, start, refuse)
+            columns = _columns(path, lines, header, delimiter, names, text_is_fine, start, report_text)
             if columns:
                 yield columns
                 start += len(columns[names[0]])
 
 
 def _some_lines(file: TextIO) -> list[str]:
-    """The next few megabytes of whole lines; a quoted cell may go over several."""
+    """The next few megabytes of whole lines; a quoted cell may span several lines."""
     lines = file.readlines(transitions.CHUNK_BYTES // 4)
     while sum(line.count('"') for line in lines) % 2 and (more := file.readline()):
         lines.append(more)
@@ -54,12 +54,12 @@ def _columns(
     names: list[str],
     text_is_fine: tuple[str, ...],
     start: int,
-    refuse: Refuse,
+    report_text: ReportText,
 ) -> dict[str, NDArray[Any]]:
     first = next((line for line in csv.reader(lines, delimiter=delimiter) if line), [])
     if not first:
         return {}
-    # NumPy parses what starts as numbers; words (true, false, an episode's name) are read one by one
+    # NumPy parses columns that start with a number; the others (true, false, names) are read value by value
     plain = [name for name in names if _is_number(value := first[header.index(name)]) or not value] if len(first) == len(header) else []
     table = _parse(lines, delimiter, [header.index(name) for name in plain]) if plain else None
     if table is None:
@@ -68,10 +68,10 @@ def _columns(
     plain = [name for name in plain if name not in text_is_fine or _is_exact(columns[name])]
     wordy = [name for name in names if name not in plain]
     cells = []
-    if wordy or _looks_uneven(lines, delimiter, len(header)):  # for NumPy's parser takes no notice of values beyond those it wants
+    if wordy or _looks_uneven(lines, delimiter, len(header)):  # because NumPy's parser ignores extra values
         cells = _cells(path, lines, delimiter, [header.index(name) for name in wordy], len(header), start)
     values = zip(wordy, zip(*cells, strict=True) if wordy else (), strict=True)
-    return columns | {name: _column(name, column, name in text_is_fine, start, refuse) for name, column in values}
+    return columns | {name: _column(name, column, name in text_is_fine, start, report_text) for name, column in values}
 
 
 @contextmanager
@@ -102,7 +102,7 @@ def _header(path: Path, file: TextIO) -> tuple[list[str], str]:
 
 
 def _parse(lines: list[str], delimiter: str, wanted: list[int]) -> NDArray[np.float64] | None:
-    """The wanted columns at once where every value is a number or empty; None where one is not."""
+    """The wanted columns if every value is a number or empty; else None."""
     for attempt in (lines, _filled(lines, delimiter)):
         try:
             return np.loadtxt(attempt, delimiter=delimiter, usecols=wanted, ndmin=2, quotechar='"', comments=None)
@@ -112,14 +112,14 @@ def _parse(lines: list[str], delimiter: str, wanted: list[int]) -> NDArray[np.fl
 
 
 def _filled(lines: Iterable[str], delimiter: str) -> Iterator[str]:
-    """Lines with 'nan' in their empty cells, for NumPy's parser knows no empty number."""
+    """Lines with 'nan' in their empty cells, because NumPy's parser does not accept empty values."""
     mark = re.escape(delimiter)
     empty = re.compile(rf"(?:(?<=^)|(?<={mark}))[ ]*(?={mark}|\r?\n|$)")
     return (empty.sub("nan", line) if line.strip() else line for line in lines)
 
 
 def _looks_uneven(lines: list[str], delimiter: str, width: int) -> bool:
-    """Whether a line may hold more or fewer values than the header has names; quoted values are not looked into."""
+    """Whether a line may hold more or fewer values than the header has names; quoted values are not parsed here."""
     return any(line.count(delimiter) != width - 1 or '"' in line for line in lines if line.strip("\r\n"))
 
 
@@ -133,7 +133,7 @@ def _cells(path: Path, lines: list[str], delimiter: str, wanted: list[int], widt
     return cells
 
 
-def _column(name: str, values: tuple[str, ...], text_is_fine: bool, start: int, refuse: Refuse) -> NDArray[Any]:
+def _column(name: str, values: tuple[str, ...], text_is_fine: bool, start: int, report_text: ReportText) -> NDArray[Any]:
     numbers = np.empty(len(values))
     for row, value in enumerate(values):
         try:
@@ -144,19 +144,19 @@ def _column(name: str, values: tuple[str, ...], text_is_fine: bool, start: int, 
             if word not in TRUTH and text_is_fine:
                 return np.array([_number_or_text(value) for value in values], dtype=object)
             if word not in TRUTH:
-                refuse(name, value, start + row)
+                report_text(name, value, start + row)
     if text_is_fine and not _is_exact(numbers):
         return np.array([_number_or_text(value, TRUTH) for value in values], dtype=object)
     return numbers
 
 
 def _is_exact(numbers: NDArray[np.float64]) -> bool:
-    """Whether double precision surely holds what the file says: whole numbers below 2^53, and missing ones."""
+    """Whether double precision is exact: integers below 2^53, and missing values."""
     return bool((np.isnan(numbers) | ((np.abs(numbers) < 2**53) & (numbers == np.rint(numbers)))).all())
 
 
 def _number_or_text(value: str, words: Mapping[str, float] = MappingProxyType({})) -> Decimal | float | str:
-    """A number with all its digits, which compares and hashes as the float or integer of the same value does."""
+    """A number with all its digits, which compares and hashes like the equal float or integer."""
     return Decimal(value) if _is_number(value) else words.get(value.strip().lower(), value)
 
 

@@ -8,47 +8,51 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.data.log import NUMBERS, Log
-from gridcount.data.transitions import ACTION_SLACK, Bool, Float, Float32, Transitions, chunks, refuse_unreal, refuse_unscaled
+from gridcount.data.transitions import ACTION_SLACK, Bool, Float, Float32, Transitions, chunks, validate_action_range, validate_finite
 
-Bounds = tuple[float | Sequence[float], float | Sequence[float]]  # what -1 and 1 stand for, for all action dimensions or for each
+Bounds = tuple[
+    float | Sequence[float], float | Sequence[float]
+]  # values that are mapped to -1 and 1, for all action dimensions or for each
 
 
 @dataclass(frozen=True)
 class ActionUnits:
-    """How the actions of a log come to lie in [-1, 1], as a person says it."""
+    """How the actions of a log are scaled to [-1, 1]."""
 
-    scale_actions: bool = False  # map each action dimension to [-1, 1] from the range it has in the data, and remember its units
-    action_low: tuple[float, ...] = ()  # what -1 stands for where the data does not tell: the actuator's limit, for all actions or each
-    action_high: tuple[float, ...] = ()  # what 1 stands for
+    scale_actions: bool = False  # scale each action dimension from its range in the data to [-1, 1], and store its units
+    action_low: tuple[
+        float, ...
+    ] = ()  # value that is mapped to -1, such as the actuator's lower limit: one for all actions, or one for each
+    action_high: tuple[float, ...] = ()  # value that is mapped to 1
 
     @property
     def bounds(self) -> Bounds | None:
         """The bounds given, if any."""
         if bool(self.action_low) != bool(self.action_high):
-            raise ValueError("--action-low and --action-high belong together; give both")
+            raise ValueError("give both --action-low and --action-high, or neither")
         return (self.action_low, self.action_high) if self.action_low else None
 
 
 @dataclass(frozen=True)
 class Cut:
-    """The rows of a log that become transitions; judged before, so that they can be taken all at once or some at a time."""
+    """The rows of a log that become transitions; they are validated first, so that they can be read in chunks."""
 
     log: Log
     name: str
     keep: Bool  # [rows of the log] this one becomes a transition
     episode_end: Bool  # [rows of the log] and it is the last of its episode
-    units: tuple[Float, Float] | None  # what actions of -1 and 1 stand for; None: they stay as they are
+    units: tuple[Float, Float] | None  # values that are mapped to -1 and 1; None: actions are not scaled
 
     def __len__(self) -> int:
         return int(np.count_nonzero(self.keep))
 
     @property
     def episodes(self) -> int:
-        """How many there are; the last row is always the end of one."""
+        """The number of episodes; the last row always ends one."""
         return int(np.count_nonzero(self.episode_end & self.keep))
 
     def rows(self, part: slice) -> dict[str, NDArray[Any]]:
-        """The transitions that come of some rows of the log, by column."""
+        """The transitions of some rows of the log, by column."""
         log, keep, terminated = self.log, self.keep[part], self.log.terminated[part]
         kept = slice(None) if keep.all() else keep  # a slice copies nothing
         action = log.action[part]
@@ -56,9 +60,9 @@ class Cut:
         if log.next_observation is not None:
             next_observation = log.next_observation[part]
         else:
-            # A terminal row stays: its reward and its end are facts to learn from. Nothing is bootstrapped from its successor, which
-            # the file does not hold, so its own observation stands in: pairing it with the row below, as D4RL's own loader does,
-            # would let counting and coverage see a jump into another episode's first state.
+            # A terminal row is kept, because its reward and its end are needed. Nothing is bootstrapped from its successor, which
+            # the file does not hold, so its own observation is used: pairing it with the row below, as D4RL's own loader does,
+            # would count a jump into another episode's first state.
             own = np.flatnonzero(keep)
             next_observation = log.observation[part.start : part.stop + 1][own + ~terminated[own]]
         return {
@@ -88,9 +92,9 @@ class Cut:
 
 
 def cut(log: Log, name: str | None = None, scale_actions: bool = False, action_bounds: Bounds | None = None) -> Cut:
-    """Which rows of a log become transitions, or an error where it holds what no learner could use.
+    """Select the rows of a log that become transitions; raises ValueError for invalid values.
 
-    An episode ends at a terminal, or without one where it was truncated; where both are set the terminal wins. Where the log has
+    An episode ends at a terminal, or without one where it was truncated; if both are set, it is terminal. Where the log has
     no next observations, a row's successor is the next row of its episode, so the last row of an episode that was cut off has none
     and is dropped. Actions are mapped linearly to [-1, 1] from `action_bounds`, or with `scale_actions` from the bounds the file
     declares or else from the range of the data; both ends are kept so that `Transitions.in_units` can undo it.
@@ -99,18 +103,18 @@ def cut(log: Log, name: str | None = None, scale_actions: bool = False, action_b
         raise log.problems[0]
     for column in NUMBERS:
         if getattr(log, column) is not None:
-            refuse_unreal(log.source, column, getattr(log, column))
+            validate_finite(log.source, column, getattr(log, column))
     units = action_units(log, scale_actions, action_bounds)
     if units is None:
-        refuse_unscaled(log.source, log.action)
+        validate_action_range(log.source, log.action)
     else:
-        _refuse_beyond(log, units, given=action_bounds is not None)
+        _validate_bounds(log, units, given=action_bounds is not None)
     keep, end = np.ones(len(log), dtype=bool), log.end
     if log.next_observation is None:
         keep = ~end | log.terminated
-        end = log.terminated | np.roll(~keep, -1)  # the row before a dropped one is now its episode's last
+        end = log.terminated | np.roll(~keep, -1)  # the row before a dropped one becomes the last of its episode
     if not keep.any():
-        raise ValueError(f"{log.source}: no transition remains, for every episode is one row long and 'next_observations' is missing")
+        raise ValueError(f"{log.source}: no transition remains, because every episode has one row and 'next_observations' is missing")
     return Cut(log, log.source if name is None else name, keep, end, units)
 
 
@@ -120,7 +124,7 @@ def to_transitions(log: Log, name: str | None = None, scale_actions: bool = Fals
 
 
 def action_units(log: Log, scale_actions: bool, bounds: Bounds | None) -> tuple[Float, Float] | None:
-    """What actions of -1 and 1 stand for in the log's own units; None where they are not to be scaled."""
+    """The values in the log's units that are mapped to -1 and 1; None if actions are not scaled."""
     dims = log.action.shape[1]
     if bounds is not None:
         given = [np.atleast_1d(np.asarray(end, np.float64)) for end in bounds]
@@ -152,7 +156,7 @@ def _actions(log: Log) -> Iterator[Float]:
 
 
 def scaled(action: Float, low: Float, high: Float) -> Float32:
-    """Actions mapped linearly to [-1, 1], in double precision until they are there; one that never varies becomes 0."""
+    """Actions mapped linearly to [-1, 1], in double precision; a constant action becomes 0."""
     low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
     width = np.where(high > low, high - low, 1)
     result: Float32 = (2 * (action - (low + high) / 2) / width).astype(np.float32)
@@ -160,14 +164,14 @@ def scaled(action: Float, low: Float, high: Float) -> Float32:
 
 
 def rounding(low: Float, high: Float) -> Float:
-    """How far beyond [-1, 1] a scaled action may lie because it, or its bounds, were once in single precision."""
+    """The tolerance beyond [-1, 1] for rounding to single precision."""
     width = np.where(high > low, high - low, 1)
     slack: Float = ACTION_SLACK + 2 * float(np.finfo(np.float32).eps) * np.maximum(np.abs(low), np.abs(high)) / width
     return slack
 
 
-def _refuse_beyond(log: Log, units: tuple[Float, Float], given: bool) -> None:
-    """Raise where an action leaves the bounds that were given or declared, naming the first."""
+def _validate_bounds(log: Log, units: tuple[Float, Float], given: bool) -> None:
+    """Raise ValueError with the first action outside the given or declared bounds."""
     start, slack = 0, rounding(*units)
     for action in _actions(log):
         beyond = np.abs(scaled(action, *units)) > 1 + slack
@@ -176,11 +180,11 @@ def _refuse_beyond(log: Log, units: tuple[Float, Float], given: bool) -> None:
             bounds = f"{units[0][d]:.9g} to {units[1][d]:.9g}"
             raise ValueError(
                 f"{log.source}: column '{log.action_names[d]}' holds {action[row, d]:.9g} at row {start + row}, outside the bounds "
-                f"{'given' if given else 'the file declares'}, {bounds}; {beyond_advice(given)}"
+                f"{'given' if given else 'the file declares'}, {bounds}; {bounds_advice(given)}"
             )
         start += len(action)
 
 
-def beyond_advice(given: bool) -> str:
-    """What to do about an action outside bounds that were given, or else declared by the file."""
-    return f"{'widen' if given else 'give bounds that hold it with'} --action-low and --action-high, or repair that row"
+def bounds_advice(given: bool) -> str:
+    """Advice for an action outside the given bounds, or outside those that the file declares."""
+    return f"{'widen' if given else 'set wider bounds with'} --action-low and --action-high, or repair that row"

@@ -1,4 +1,4 @@
-"""D4RL's HDF5 layout: written whole or not at all, read with its traps handled and its damages named."""
+"""D4RL's HDF5 layout: files are written completely or not at all, and damaged files give clear errors."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gridcount.data.cut import to_transitions
 from gridcount.data.hdf5 import find_in_file, open_hdf5, validate_size
-from gridcount.data.log import Log, Problems, actions, flags, join, matrix, refuse_no_matrix, refuse_no_vector, refuse_text, rewards
+from gridcount.data.log import Log, Problems, actions, flags, join, matrix, rewards, validate_matrix, validate_numeric, validate_vector
 from gridcount.data.transitions import Transitions, chunks
 from gridcount.files import whole_file
 
@@ -23,7 +23,7 @@ MATRICES = ("observations", "actions", "next_observations")  # the rest hold one
 
 def write_hdf5(path: str | Path, columns: Mapping[str, NDArray[Any]], attributes: Mapping[str, str | int | float]) -> None:
     """Write columns (a name may hold a '/', as infos/goal does) and attributes; `path` appears complete or not at all."""
-    # The file is locked as long as it is partial, so HDF5 must not try to lock it too.
+    # The incomplete file is locked already, so HDF5 must not lock it too.
     with whole_file(Path(path)) as partial, h5py.File(partial.name, "w", locking=False) as file:
         for key, column in columns.items():
             file.create_dataset(key, data=column, compression="gzip", compression_opts=1, shuffle=True)
@@ -36,12 +36,12 @@ def read_hdf5(path: str | Path, name: str | None = None) -> Transitions:
 
 
 def hdf5_pieces(path: str | Path) -> Iterator[Log]:
-    """The log in a D4RL file, its (rows, 1) rewards, float flags and doubles made uniform, its values not yet judged."""
+    """The log in a D4RL file, its (rows, 1) rewards, float flags and doubles made uniform; values are not validated yet."""
     path, source = Path(path), str(path)
     problems: Problems = {}
     with _columns(path) as columns:
         for key in columns:
-            (refuse_no_matrix if key in MATRICES else refuse_no_vector)(source, key, columns[key].shape)
+            (validate_matrix if key in MATRICES else validate_vector)(source, key, columns[key].shape)
         for rows in chunks(len(columns["observations"]), row_bytes(columns.values())):
             read = {key: np.asarray(column[rows]) for key, column in columns.items()}
             yield Log(
@@ -63,19 +63,19 @@ def row_bytes(columns: Iterable[h5py.Dataset]) -> int:
 
 
 def checked(source: str, key: str, dataset: h5py.Dataset, rows: int, whose: str = "'observations'") -> h5py.Dataset:
-    """A column of as many rows as another has; one whose recorded shape is damaged is refused before HDF5 spends hours on filling it."""
+    """A column with the expected number of rows; a damaged shape raises ValueError before HDF5 allocates it."""
     if not dataset.shape:
         raise ValueError(f"{source}: '{key}' is a single value; expected one per row, so get the file again")
     if len(dataset) != rows:
         raise ValueError(f"{source}: '{key}' has {len(dataset)} rows, {whose} has {rows}; the file is inconsistent, get it again")
     validate_size(source, key, dataset)
-    refuse_text(source, key, dataset.dtype)
+    validate_numeric(source, key, dataset.dtype)
     return dataset
 
 
 @contextmanager
 def _columns(path: Path) -> Iterator[dict[str, h5py.Dataset]]:
-    """The columns a learner needs, ready to be read, or an error in the reader's words."""
+    """The columns a learner needs, ready to be read; raises an error if one is missing."""
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file; check the path")
     if not h5py.is_hdf5(path):

@@ -1,4 +1,4 @@
-"""What a dataset is like: size, episodes, ranges, how much of the grid it covers, and the hyper-parameters its figures suggest."""
+"""Description of a dataset: size, episodes, ranges, coverage of the grid, and suggested hyper-parameters."""
 
 import math
 from collections.abc import Callable
@@ -23,7 +23,7 @@ BLOCKS = " ▁▂▃▄▅▆▇█"
 
 @dataclass(frozen=True)
 class Summary:
-    """Five figures and a histogram of one quantity."""
+    """Five statistics and a histogram of one quantity."""
 
     low: float
     mean: float
@@ -41,7 +41,7 @@ class Dimension:
     mean: float
     high: float
     deviation: float
-    bins: int  # partitions that counting cuts it into; 0: it does not count
+    bins: int  # number of bins when counting; 0: not counted
 
 
 @dataclass(frozen=True)
@@ -50,10 +50,10 @@ class Coverage:
 
     bins: int  # partitions per action dimension
     state_bins: int  # partitions per state dimension
-    state_resolution: StateResolution  # how it was settled which state dimensions count, and with how many partitions
+    state_resolution: StateResolution  # rule that selects the state dimensions and their bins
     state_columns: tuple[int, ...]  # the state dimensions that count
     grid: str  # the same in words, with the columns' names
-    state_cells: int  # different cells its observations lie in
+    state_cells: int  # distinct cells of the observations
     pairs: int  # different (state cell, action cell) pairs
     top_share: float  # share of visits that the most visited 1 % of state cells take
     seen_once: float  # share of state cells visited a single time
@@ -69,7 +69,7 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Description:
-    """All of it, as plain data."""
+    """The whole description, as plain data."""
 
     name: str
     transitions: int
@@ -88,7 +88,7 @@ class Description:
     paper: dict[str, float] | None  # the paper's values, for its 21 datasets
 
     def as_json(self) -> dict[str, Any]:
-        """Plain data for a machine."""
+        """The description as JSON data."""
         return asdict(self)
 
 
@@ -132,11 +132,11 @@ def describe(
 def coverage(
     data: Transitions, bins: int, state_bins: int | None = None, state_resolution: StateResolution = DEFAULT_RESOLUTION
 ) -> Coverage:
-    """How many cells the log visits, and how evenly; cells are those of GPC-SAC's grid over the same data."""
+    """How many cells the log visits, and how evenly, on GPC-SAC's grid."""
     cells, (state, _) = fit_states(data.observation, data.next_observation, bins, state_bins, state_resolution)
-    actions, (action,) = StateCells.fit(data.action, bins=bins)  # the same rule of cells, ranked: no table of (bins + 1)^dims
+    actions, (action,) = StateCells.fit(data.action, bins=bins)  # ranked cells, which need no table of (bins + 1)^dims entries
     visits = np.bincount(state, minlength=cells.n_cells)
-    visits = np.sort(visits[visits > 0])[::-1]  # cells only next observations reach are no visits
+    visits = np.sort(visits[visits > 0])[::-1]  # cells of next observations only do not count as visits
     pair = state.astype(np.int64) * actions.n_cells + action
     return Coverage(
         bins=bins,
@@ -153,7 +153,7 @@ def coverage(
 
 def summarise(values: NDArray[np.float64]) -> Summary:
     """Five figures and a histogram."""
-    width = np.ptp(values) or 1.0  # scaled first, for NumPy cannot lay bins over values that differ in their last digits only
+    width = np.ptp(values) or 1.0  # scaled first, because NumPy cannot make bins of values that differ only in the last digits
     histogram, _ = np.histogram((values - values.min()) / width, bins=HISTOGRAM_BINS, range=(0, 1))
     return Summary(float(values.min()), float(values.mean()), float(np.median(values)), float(values.max()), histogram.tolist())
 
@@ -170,7 +170,7 @@ def _dimensions(names: tuple[str, ...], column: NDArray[np.float32], bins: Calla
 
 
 def _in_units(data: Transitions, actions: list[Dimension]) -> list[Dimension]:
-    """Figures of actions in [-1, 1] as the log has them."""
+    """Statistics of actions in the log's units."""
     low, mean, high = (data.in_units(np.array([getattr(each, end) for each in actions])) for end in ("low", "mean", "high"))
     width = (np.asarray(data.action_high, np.float64) - data.action_low) / 2
     scaled = zip(actions, low.tolist(), mean.tolist(), high.tolist(), width.tolist(), strict=True)
@@ -178,7 +178,7 @@ def _in_units(data: Transitions, actions: list[Dimension]) -> list[Dimension]:
 
 
 def sparkline(histogram: list[int]) -> str:
-    """A histogram in one line of block characters; any count above zero can be seen."""
+    """A histogram in one line of block characters; any count above zero is visible."""
     top = max(histogram)
     return "".join(BLOCKS[math.ceil(8 * count / top)] for count in histogram)
 
@@ -189,7 +189,7 @@ def render(description: Description) -> RenderableType:
     facts = Table.grid(padding=(0, 2))
     for name, value in {
         "transitions": f"{d.transitions:,}",
-        "episodes": f"{d.episodes:,}, {d.terminal_episodes:,} of them with a terminal end",
+        "episodes": f"{d.episodes:,}, {d.terminal_episodes:,} of them terminated",
         "reward": f"mean {d.reward_mean:.4g}, from {d.reward_low:.4g} to {d.reward_high:.4g}, mid-range {d.reward_middle:.4g}",
     }.items():
         facts.add_row(name, value)
@@ -213,11 +213,11 @@ def render(description: Description) -> RenderableType:
         suggestions.add_row(name, f"{suggestion.value:.4g}", Text(suggestion.rule))
     parts: list[RenderableType] = [Text(d.name, style="bold"), facts, ranges, suggestions]
     if d.paper is not None:
-        parts.append(_beside_the_paper(d, d.paper))
+        parts.append(_paper_table(d, d.paper))
     return Group(*parts)
 
 
-def _beside_the_paper(d: Description, paper: dict[str, float]) -> Table:
+def _paper_table(d: Description, paper: dict[str, float]) -> Table:
     ours = {
         "bins": d.suggestions["bins"].value,
         "pessimism": d.suggestions["pessimism"].value,
@@ -225,7 +225,7 @@ def _beside_the_paper(d: Description, paper: dict[str, float]) -> Table:
         "reward_middle": d.reward_middle,
         "action_dim": float(len(d.action)),
     }
-    table = Table("", "the paper", "here", title="beside the paper", title_justify="left")
+    table = Table("", "the paper", "here", title="compared with the paper", title_justify="left")
     for field in PaperRow._fields:
         table.add_row(field.replace("_", " "), f"{paper[field]:.4g}", f"{ours[field]:.4g}" if field in ours else "")
     return table

@@ -1,4 +1,4 @@
-"""D4RL's published files by name: fetched once, resumed where they broke off, checked, and never half there under their final name."""
+"""D4RL's published files by name: downloaded once, resumed, verified, and complete under their final name."""
 
 import hashlib
 import os
@@ -20,10 +20,10 @@ from gridcount.files import DiskFull, locked, on_full_disk, write_whole
 
 HOST = "https://rail.eecs.berkeley.edu"
 TIMEOUT = 30.0  # seconds without a byte
-ATTEMPTS = 3  # connections per call; each resumes where the last broke off
+ATTEMPTS = 3  # connections per call; each resumes the download
 BLOCK = 1 << 18
 UNPUBLISHED_LIMIT = 2 * 2**30  # bytes, where no size is published; the largest that is published has 0.7 GiB
-NO_ROOM = "What arrived is kept: make room and give the same command again, or name a folder on another disk in the variable GRIDCOUNT_HOME"
+NO_ROOM = "The downloaded part is kept: free disk space, or set the environment variable GRIDCOUNT_HOME to another disk, and try again"
 HDF5_SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
@@ -47,10 +47,10 @@ class Published(NamedTuple):
 
 
 class _SameHost(urllib.request.HTTPRedirectHandler):
-    """Redirects are followed on the host that was asked, and never from HTTPS to HTTP."""
+    """Redirects are followed only on the same host, and never from HTTPS to HTTP."""
 
     def redirect_request(self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        """The request that follows, or an error that names where it would have gone."""
+        """The redirected request; raises an error with its target if it is not allowed."""
         before, after = urlsplit(req.full_url), urlsplit(newurl)
         same = before.hostname == after.hostname and (after.scheme == "https" or after.scheme == before.scheme)
         if not same:
@@ -63,11 +63,11 @@ class _SameHost(urllib.request.HTTPRedirectHandler):
 
 
 class Unsafe(ValueError):
-    """What the host sends is not what was asked for; another try would not mend it."""
+    """The host sends wrong content; another attempt would not help."""
 
 
 class TooLong(Unsafe):
-    """The host sends more than the file can have, so what arrived of it is not kept."""
+    """The host sends more bytes than the file has, so the download is not kept."""
 
 
 @cache
@@ -89,7 +89,7 @@ def fetch(name: str, console: Console | None = None) -> Path:
     if not file.target.is_file():
         make_cache_folder("datasets")
         with locked(file.target):
-            if not file.target.is_file():  # else another process brought it while this one waited
+            if not file.target.is_file():  # else another process downloaded it meanwhile
                 _download(file, console)
     _verify(file)
     return file.target
@@ -99,12 +99,12 @@ def _download(file: Published, console: Console) -> None:
     partial = file.target.with_name(file.target.name + ".partial")
     size = f"{file.bytes / 2**20:,.0f} MiB" if file.bytes else "size not published"
     console.print(
-        f"{file.name} is not here yet. Downloading {file.url} ({size}) to {file.target}", highlight=False, markup=False, soft_wrap=True
+        f"{file.name} is not in the cache. Downloading {file.url} ({size}) to {file.target}", highlight=False, markup=False, soft_wrap=True
     )
     if file.sha256 is None:
         encrypted = "" if file.url.startswith("https:") else ", and the connection is not encrypted"
         console.print(
-            f"warning: no checksum of {file.name} is published, so what arrives cannot be verified{encrypted}",
+            f"warning: no checksum of {file.name} is published, so the download cannot be verified{encrypted}",
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -114,22 +114,22 @@ def _download(file: Published, console: Console) -> None:
     if file.sha256 is not None and found != file.sha256:
         partial.unlink()
         raise ValueError(
-            f"{file.url}: what arrived has sha256 {found}, published is {file.sha256}; it was removed. Try again, or get the file elsewhere"
-            f" and put it at {file.target}"
+            f"{file.url}: the downloaded file has sha256 {found}, published is {file.sha256}; it was removed. Try again, or get the file"
+            f" elsewhere and put it at {file.target}"
         )
     with partial.open("rb") as content:
         starts_well = content.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
-    if file.sha256 is None and not starts_well:  # no checksum is published, but a host's error page is told from a dataset
+    if file.sha256 is None and not starts_well:  # no checksum is published, but an error page is not an HDF5 file
         partial.unlink()
         raise ValueError(
-            f"{file.url}: what arrived is not an HDF5 file; it was removed. Get the file elsewhere and put it at {file.target}"
+            f"{file.url}: the downloaded file is not an HDF5 file; it was removed. Get the file elsewhere and put it at {file.target}"
         )
     write_whole(_marker(file), _fingerprint(partial, found))
     os.replace(partial, file.target)
 
 
 def _receive_all(file: Published, partial: Path, console: Console) -> None:
-    """Make the partial file whole, in several attempts where it must be, or say where to put the file by hand."""
+    """Complete the partial file in several attempts; the error says where to copy the file."""
     problem = ""
     for _ in range(ATTEMPTS):
         try:
@@ -146,21 +146,21 @@ def _receive_all(file: Published, partial: Path, console: Console) -> None:
         except urllib.error.HTTPError as error:
             problem = f"the host answered {error.code} {error.reason}"
             error.close()
-            if error.code == 416:  # what is here is not the beginning of what is there: start again
+            if error.code == 416:  # the local part does not match the file on the host: start again
                 partial.unlink(missing_ok=True)
             elif error.code < 500:
                 break
         except (OSError, HTTPException) as error:
             problem = str(getattr(error, "reason", None) or error or type(error).__name__)
-    kept = f" {partial.stat().st_size:,} bytes are kept and the next try goes on from there." if partial.exists() else ""
+    kept = f" {partial.stat().st_size:,} bytes are kept, and the next attempt continues from there." if partial.exists() else ""
     raise FileNotFoundError(
-        f"{file.name}: could not download {file.url} ({problem}).{kept} Without a network, put the file by hand at {file.target}"
+        f"{file.name}: could not download {file.url} ({problem}).{kept} Without a network, copy the file to {file.target}"
         + (f" (sha256 {file.sha256})" if file.sha256 else "")
     )
 
 
 def _receive(file: Published, partial: Path, console: Console) -> None:
-    """Append what is missing to the partial file, or fill it from the start where the host cannot resume."""
+    """Append what is missing to the partial file, or download it from the start if the host cannot resume."""
     have = partial.stat().st_size if partial.exists() else 0
     request = urllib.request.Request(file.url, headers={"Range": f"bytes={have}-"} if have else {})
     with urllib.request.build_opener(_SameHost).open(request, timeout=TIMEOUT) as response:
@@ -185,14 +185,14 @@ def _receive(file: Published, partial: Path, console: Console) -> None:
 
 
 def _validate_size(file: Published, size: int) -> None:
-    """Refuse more bytes than are published, or where no size is, than any of these files could have."""
+    """Raise TooLong for more bytes than published, or than the limit if no size is published."""
     if size > (file.bytes or UNPUBLISHED_LIMIT):
         most = f"{file.bytes:,} are published" if file.bytes else f"the limit is {UNPUBLISHED_LIMIT:,} where no size is published"
         raise TooLong(f"the host sends {size:,} bytes or more; {most}")
 
 
 def _verify(file: Published) -> None:
-    """Hash a file that was put here by hand, once; a note beside it remembers which bytes were hashed."""
+    """Verify the hash of a file that the user copied here, once; a file beside it records the result."""
     if file.sha256 is None or (_marker(file).is_file() and _marker(file).read_text() == _fingerprint(file.target, file.sha256)):
         return
     found = _sha256(file.target)

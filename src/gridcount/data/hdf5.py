@@ -1,4 +1,4 @@
-"""HDF5 datasets that lie in their own file: what reaches for other files is refused before a value is read."""
+"""HDF5 datasets within one file: links to other files raise ValueError before a value is read."""
 
 import math
 from collections.abc import Iterator
@@ -10,9 +10,9 @@ import h5py
 
 from gridcount.data.memory import memory_limit
 
-MOST_COMPRESSED = 2000  # times; what HDF5 files are compressed with cannot reach it
+MOST_COMPRESSED = 2000  # the compression of HDF5 files cannot exceed this factor
 SLACK = 1 << 16  # bytes that a compression may add to values that cannot be compressed
-PLAIN = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)  # filters that leave values their size, or nearly
+PLAIN = (h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32)  # filters that hardly change the size
 MOST_LINKS = 16  # soft links one after the other
 
 
@@ -29,22 +29,22 @@ def open_hdf5(path: Path, what: str = "HDF5", again: str = "file") -> Iterator[h
 
 
 def find_in_file(file: h5py.File, key: str) -> Any:
-    """The dataset or group at `a/b/c`, or None; links and storage that lead to another file are refused.
+    """The dataset or group at `a/b/c`, or None; links and storage in another file raise ValueError.
 
-    HDF5 follows such links when an object is opened, so each link on the way is looked at first.
+    HDF5 follows such links when an object is opened, so each link is checked first.
     """
-    place = _follow(file, key, key, MOST_LINKS)
+    place = _resolve_links(file, key, key, MOST_LINKS)
     found = None if place is None else file[place]
     if isinstance(found, h5py.Dataset):
         if found.external:
-            raise _leads_out(file, key, f"its values lie in another file ('{found.external[0][0]}')")
+            raise _external_error(file, key, f"its values are stored in another file ('{found.external[0][0]}')")
         if found.is_virtual:
-            raise _leads_out(file, key, "it is a virtual dataset, put together from other files")
+            raise _external_error(file, key, "it is a virtual dataset, composed of other files")
     return found
 
 
-def _follow(file: h5py.File, path: str, key: str, hops: int) -> str | None:
-    """The path of hard links that a path with soft ones means; `key` is what messages call it."""
+def _resolve_links(file: h5py.File, path: str, key: str, hops: int) -> str | None:
+    """Resolve soft links in a path; `key` is its name in messages."""
     place = ""
     for part in filter(None, path.split("/")):
         if part == ".":
@@ -54,12 +54,12 @@ def _follow(file: h5py.File, path: str, key: str, hops: int) -> str | None:
         if link is None:
             return None
         if isinstance(link, h5py.ExternalLink):
-            raise _leads_out(file, key, f"it is a link to another file ('{link.filename}')")
+            raise _external_error(file, key, f"it is a link to another file ('{link.filename}')")
         if isinstance(link, h5py.SoftLink):
             if not hops:
-                raise ValueError(f"{file.filename}: '{key}' is a link that leads nowhere; get the file again")
+                raise ValueError(f"{file.filename}: '{key}' is a broken link; get the file again")
             target = link.path if link.path.startswith("/") else f"{place}/{link.path}"
-            followed = _follow(file, target, key, hops - 1)
+            followed = _resolve_links(file, target, key, hops - 1)
             if followed is None:
                 return None
             place = followed
@@ -73,34 +73,34 @@ def _has(group: h5py.Group, part: str) -> bool:
     return bool(group.id.links.exists(part.encode()))
 
 
-def _leads_out(file: h5py.File, key: str, how: str) -> ValueError:
+def _external_error(file: h5py.File, key: str, how: str) -> ValueError:
     return ValueError(f"{file.filename}: '{key}' is not read: {how}; write the values into the file itself")
 
 
 def validate_size(source: str, key: str, dataset: h5py.Dataset) -> None:
-    """Refuse a shape that the file cannot hold, and pieces that do not fit into memory, before HDF5 allocates them."""
+    """Raise ValueError for a shape that the file cannot hold, or chunks that do not fit into memory."""
     piece = dataset.dtype.itemsize * math.prod(dataset.chunks or (0,))
     most = MOST_COMPRESSED * Path(dataset.file.filename).stat().st_size
     if dataset.nbytes > most or piece > most:
         raise ValueError(f"{source}: '{key}' claims shape {dataset.shape}, more than the file can hold; it is damaged, get it again")
     if len(_compressions(dataset)) > 1:
-        raise ValueError(f"{source}: '{key}' is compressed more than once, so it unpacks to any size; write it with one compression")
+        raise ValueError(f"{source}: '{key}' is compressed more than once, so its size is unknown; write it with one compression")
     if (largest := _largest_stored(dataset)) > 2 * piece + SLACK:
-        told = f"stored in a piece of {largest:,} bytes, whose values take {piece:,}"
-        raise ValueError(f"{source}: '{key}' is {told}; it is damaged, get it again")
+        size = f"stored in a chunk of {largest:,} bytes, but its values take {piece:,}"
+        raise ValueError(f"{source}: '{key}' is {size}; it is damaged, get it again")
     if piece > memory_limit() / 2:
-        raise ValueError(f"{source}: '{key}' is stored in pieces of {piece / 2**30:.1f} GiB, too large for this machine's memory")
+        raise ValueError(f"{source}: '{key}' is stored in chunks of {piece / 2**30:.1f} GiB, too large for this machine's memory")
 
 
 def _compressions(dataset: h5py.Dataset) -> list[int]:
-    """The filters that values pass which may change their size."""
+    """The filters of a dataset that may change the size."""
     made = dataset.id.get_create_plist()
     filters = [made.get_filter(i)[0] for i in range(made.get_nfilters())]
     return [each for each in filters if each not in PLAIN]
 
 
 def _largest_stored(dataset: h5py.Dataset) -> int:
-    """Bytes that the largest stored piece of a dataset takes in the file."""
+    """Bytes of the largest stored chunk of a dataset."""
     sizes = [0]
     if dataset.chunks and dataset.size:
         dataset.id.chunk_iter(lambda info: sizes.append(info.size))

@@ -1,4 +1,4 @@
-"""One way in: a dataset's name, an imported name, a file or a Minari folder becomes checked Transitions."""
+"""Load a dataset name, an imported name, a file or a Minari folder as validated Transitions."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
@@ -39,24 +39,24 @@ def load(
 ) -> Transitions:
     """The transitions of a D4RL or imported name, a file (.hdf5, .h5, .npz, .parquet, .csv) or a Minari folder or id.
 
-    `columns` says which columns of a table are what. `source` chooses, for Maze2D names, between D4RL's file and one generated here:
+    `columns` sets the role of each column of a table. `source` chooses, for Maze2D names, between D4RL's file and one generated here:
     "auto" takes D4RL's where it was downloaded before and generates otherwise. `memory_map` leaves the columns on disk (None: where
     they would fill more than half of the memory); a named dataset is unpacked once for it, a file must be imported first.
     `scale_actions` and `action_bounds` bring actions to [-1, 1], as `cut` says. Nothing is downloaded without saying so on
-    `console`; `progress` follows the generation of a maze. `judge` is shown the raw log, where there is one in memory, before
-    transitions are made of it; what was imported or left on disk has none.
+    `console`; `progress` follows the generation of a maze. `judge` receives the raw log before
+    transitions are made, if the log is in memory.
     """
     folder = _local_folder(str(name))
     if folder is not None:
-        _refuse_source(str(name), source)
-        _refuse_bounds(str(name), action_bounds)
+        _validate_no_source(str(name), source)
+        _validate_no_bounds(str(name), action_bounds)
         _validate_no_columns(str(name), columns)
         return local.read_local(folder, memory_map=_is_large(folder) if memory_map is None else memory_map)
     path = _locate(str(name), source, console, progress)
     large = memory_map is None and _is_large(_on_disk(path))
     if not memory_map and not (large and str(name) in NAMES):
         advice = (
-            f"more than half of this machine's memory; import it first, which leaves it on disk:"
+            f"more than half of this machine's memory; import it first, so that it stays on disk:"
             f" gridcount data import {name} --name NAME (with the same flags for columns), then use NAME"
         )
         if large:
@@ -74,13 +74,13 @@ def load(
             return to_transitions(log, _title(str(name), path), scale_actions, action_bounds)
     if str(name) not in NAMES:
         raise ValueError(f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import {name} --name NAME")
-    _refuse_bounds(str(name), action_bounds)
+    _validate_no_bounds(str(name), action_bounds)
     _validate_no_columns(str(name), columns)
     return _unpacked(str(name), Path(path))
 
 
 def read_log(name: str | Path, columns: Columns | None = None, *, source: Source = "auto", console: Console | None = None) -> Log:
-    """The raw log behind a name or a path in memory, its values not yet judged."""
+    """The raw log of a name or a path, in memory and not validated."""
     with open_log(name, columns, source=source, console=console, on_disk=False) as log:
         return log
 
@@ -93,7 +93,7 @@ def open_log(
     console: Console | None = None,
     on_disk: bool | None = None,
 ) -> AbstractContextManager[Log]:
-    """The raw log behind a name or a path while it is looked at; on disk by default where it would fill more than half of the memory."""
+    """The raw log of a name or a path; by default on disk if it would fill more than half of the memory."""
     folder = _local_folder(str(name))
     if folder is not None:
         _validate_no_columns(str(name), columns)
@@ -118,7 +118,7 @@ def import_log(
     action_bounds: Bounds | None = None,
     replace: bool = False,
 ) -> Transitions:
-    """Store a log once in the local layout, never holding it whole; afterwards `load(name)` finds it. Returns it memory-mapped."""
+    """Import a log into the local layout in chunks, for `load(name)`. Returns it memory-mapped."""
     free_name(name, replace)
     with open_log(path, columns, on_disk=True) as log:
         store(log, name, scale_actions=scale_actions, action_bounds=action_bounds, replace=replace)
@@ -126,7 +126,7 @@ def import_log(
 
 
 def store(log: Log, name: str, *, scale_actions: bool = False, action_bounds: Bounds | None = None, replace: bool = False) -> Cut:
-    """Store a log that is already open; returns what was kept of it."""
+    """Import an open log; returns the stored dataset."""
     target = free_name(name, replace)
     data = cut(log, name, scale_actions, action_bounds)
     facts: dict[str, Any] = {"source": log.source}
@@ -137,7 +137,7 @@ def store(log: Log, name: str, *, scale_actions: bool = False, action_bounds: Bo
 
 
 def recorded_environment(name: str) -> Collected | None:
-    """The environment that a Minari dataset says it was collected in, imported or not; None for everything else."""
+    """The environment in which a Minari dataset was collected; None for other datasets."""
     folder = _local_folder(name)
     if folder is not None:
         facts = local.read_meta(folder).environment
@@ -152,7 +152,7 @@ def recorded_environment(name: str) -> Collected | None:
 
 
 def free_name(name: str, replace: bool = False) -> Path:
-    """The folder an import of this name goes to, or an error where the name cannot be taken."""
+    """The folder of an import with this name; raises ValueError if the name cannot be used."""
     local.check_name(name)
     target = local.imported_directory() / name
     if target.exists() and not replace:
@@ -173,10 +173,10 @@ def _local_folder(name: str) -> Path | None:
 
 
 def _locate(name: str, source: Source, console: Console | None, progress: maze2d.Progress | None = None) -> str:
-    """The file or folder to read; a name comes before a path of the same spelling, so that results do not depend on the folder."""
+    """The file or folder to read; a name has priority over an equal path, so that results do not depend on the folder."""
     if name in NAMES:
         return str(_published(name, source, console, progress))
-    _refuse_source(name, source)
+    _validate_no_source(name, source)
     path = Path(name)
     if name.startswith(PREFIX) or path.is_file() or (path.is_dir() and is_minari(path)):
         return name
@@ -184,15 +184,15 @@ def _locate(name: str, source: Source, console: Console | None, progress: maze2d
     if minari is not None:
         return str(minari)
     if path.is_dir():
-        raise ValueError(f"{path}: is a folder but no dataset; expected a Minari folder or one made by gridcount data import")
+        raise ValueError(f"{path}: is a folder, but not a dataset; expected a Minari folder or one made by gridcount data import")
     if path.suffix.lower() in (*HDF5_SUFFIXES, *SUFFIXES) or len(path.parts) > 1:
         hint = "" if path.suffix else f" (a Minari dataset's id is written {PREFIX}{name})"
         raise FileNotFoundError(f"{path}: there is no such file; check the path{hint}")
     raise unknown("dataset", name, known_names())
 
 
-def settled_source(name: str, source: Source = "auto") -> Literal["", "d4rl", "generated"]:
-    """Which data a published name means here and now; "" for a file or an imported name, which mean themselves."""
+def resolve_source(name: str, source: Source = "auto") -> Literal["", "d4rl", "generated"]:
+    """The source of a published dataset on this machine; "" for a file or an imported name."""
     if name not in NAMES:
         return ""
     if source == "auto":
@@ -204,29 +204,29 @@ def _published(name: str, source: Source, console: Console | None, progress: maz
     if source not in ("auto", "d4rl", "generated"):
         raise unknown("source", source, ("auto", "d4rl", "generated"))
     if name not in MAZE_NAMES:
-        _refuse_source(name, "auto" if source == "d4rl" else source)
+        _validate_no_source(name, "auto" if source == "d4rl" else source)
         return fetch(name, console)
-    if settled_source(name, source) == "d4rl":
+    if resolve_source(name, source) == "d4rl":
         return fetch(name, console)
     return maze2d.make(name, progress=progress)
 
 
-def _refuse_source(name: str, source: Source) -> None:
+def _validate_no_source(name: str, source: Source) -> None:
     if source != "auto":
-        raise ValueError(f"{name}: source '{source}' is a choice for published names only, and 'generated' for Maze2D")
+        raise ValueError(f"{name}: source '{source}' applies to published datasets only, and 'generated' to Maze2D only")
 
 
-def _refuse_bounds(name: str, bounds: Bounds | None) -> None:
+def _validate_no_bounds(name: str, bounds: Bounds | None) -> None:
     if bounds is not None:
-        raise ValueError(f"{name}: bounds of actions are for files; give them when importing: gridcount data import FILE --action-low ...")
+        raise ValueError(f"{name}: action bounds apply to files only; set them at the import: gridcount data import FILE --action-low ...")
 
 
 def _validate_no_columns(name: str, columns: Columns | None) -> None:
     if columns is not None and (given := columns.given()):
         flag = "--" + next(iter(given)).replace("_", "-")
         raise ValueError(
-            f"{name}: {flag} is for tables; this dataset's columns were chosen when it was imported. Leave the flag out, or import the"
-            f" table again: gridcount data import FILE --name {Path(name).name} --replace {flag} ..."
+            f"{name}: {flag} applies to tables only; this dataset's columns were chosen when it was imported. Leave the flag out, or import"
+            f" the table again: gridcount data import FILE --name {Path(name).name} --replace {flag} ..."
         )
 
 
@@ -240,7 +240,7 @@ def _is_large(path: Path) -> bool:
 
 
 def _share(chosen: bool | None) -> float:
-    """Bytes that a log in memory may take: half of it where the place is left to us, all of it where memory was chosen."""
+    """Bytes that a log in memory may take: half of the memory by default, all of it if the user chose memory."""
     return memory_limit() / 2 if chosen is None else memory_limit()
 
 
@@ -251,7 +251,7 @@ def _bytes(path: Path) -> int:
 def _pieces(path: str, columns: Columns | None) -> Iterator[Log]:
     try:
         yield from _format_pieces(path, columns)
-    except (ValueError, IndexError, MemoryError) as error:  # what a library says of a damaged file seldom names the file
+    except (ValueError, IndexError, MemoryError) as error:  # errors of libraries rarely name the damaged file
         if path in str(error):
             raise
         raise ValueError(f"{path}: truncated or damaged ({error}); get the file again") from error
@@ -262,13 +262,13 @@ def _format_pieces(path: str, columns: Columns | None) -> Iterator[Log]:
     if not path.startswith(PREFIX) and Path(path).is_file() and suffix in SUFFIXES:
         return table_pieces(path, columns)
     if columns is not None and columns != Columns():
-        raise ValueError(f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format names its own")
+        raise ValueError(f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format has fixed columns")
     if path.startswith(PREFIX) or Path(path).is_dir():
         return minari_pieces(path)
     if suffix in HDF5_SUFFIXES:
         return hdf5_pieces(path)
     known = ", ".join((*HDF5_SUFFIXES, *SUFFIXES))
-    raise ValueError(f"{path}: files ending in '{suffix}' are not understood; there are {known}, and Minari folders")
+    raise ValueError(f"{path}: files ending in '{suffix}' are not supported; use {known} or a Minari folder")
 
 
 def _title(name: str, path: str) -> str:

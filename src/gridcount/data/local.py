@@ -1,4 +1,4 @@
-"""The local layout: a folder per dataset, one .npy per column and meta.json, there whole or not at all, ready to be memory-mapped."""
+"""The local layout: a folder per dataset, one .npy per column and meta.json, complete or absent, ready to be memory-mapped."""
 
 import json
 import re
@@ -16,12 +16,12 @@ from gridcount.data.transitions import Transitions
 from gridcount.files import read_record, validate_no_links, whole_folder
 from gridcount.files.records import Count
 
-FORMAT = 1  # of the folder; another is refused with the advice to import again
+FORMAT = 1  # of the folder; another format must be imported again
 COLUMNS = ("observation", "action", "reward", "next_observation", "terminated", "episode_end")
 
 
 class RecordedEnvironment(msgspec.Struct, frozen=True):
-    """Where a log says it was collected."""
+    """The recorded environment of a log."""
 
     id: str
     options: tuple[str, ...] = ()
@@ -35,7 +35,7 @@ class StoredColumn(msgspec.Struct, frozen=True):
 
 
 class Meta(msgspec.Struct, frozen=True):
-    """What `meta.json` says of a dataset."""
+    """The content of `meta.json`."""
 
     format: int
     rows: Count
@@ -61,7 +61,7 @@ def imported_names() -> tuple[str, ...]:
 
 
 def check_name(name: str) -> None:
-    """Refuse names that could not be told from a path, a file or a published dataset."""
+    """Raise ValueError for a name that looks like a path, a file or a published dataset."""
     if name in NAMES:
         raise ValueError(f"'{name}' is the name of a published dataset; choose another")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
@@ -69,7 +69,7 @@ def check_name(name: str) -> None:
 
 
 def write_local(folder: Path, data: Cut, facts: dict[str, Any] | None = None, replace: bool = False) -> None:
-    """Write a dataset; `folder` appears complete or not at all, and an older one stays until the new one is whole."""
+    """Write a dataset; `folder` appears complete or not at all, and an older one stays until then."""
     if folder.exists() and not replace:
         raise ValueError(f"{folder}: there is a dataset of this name already; choose another name or give --replace")
     with whole_folder(folder) as partial:
@@ -106,7 +106,7 @@ def _write(folder: Path, data: Cut, facts: dict[str, Any]) -> None:
 
 
 def read_meta(folder: Path) -> Meta:
-    """What is recorded of a dataset."""
+    """The record of a dataset."""
     validate_no_links(folder)
     path, way_out = folder / "meta.json", "import the dataset again"
     try:
@@ -114,7 +114,7 @@ def read_meta(folder: Path) -> Meta:
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error}); {way_out}") from error
     if meta.format != FORMAT:
-        raise ValueError(f"{folder}: was written in format {meta.format}, this is {FORMAT}; {way_out}")
+        raise ValueError(f"{folder}: has format {meta.format}, but this version reads format {FORMAT}; {way_out}")
     if meta.action_low and not all(low < high for low, high in zip(meta.action_low, meta.action_high, strict=False)):
         raise ValueError(f"{path}: 'action_low' is not below 'action_high' everywhere; {way_out}")
     return meta
@@ -127,9 +127,9 @@ def read_local(folder: Path, name: str | None = None, memory_map: bool = False) 
     for column in COLUMNS:
         path = folder / f"{column}.npy"
         try:
-            if not path.is_file():  # a pipe would be waited for
+            if not path.is_file():  # reading a pipe would block
                 raise FileNotFoundError("there is no such file")
-            mapped = np.lib.format.open_memmap(path, mode="r")  # which refuses a shape that the file does not hold
+            mapped = np.lib.format.open_memmap(path, mode="r")  # raises an error if the file is too short for its shape
             array = mapped if memory_map else np.array(mapped)
         except (OSError, ValueError, EOFError, TypeError, OverflowError) as error:
             raise ValueError(f"{path}: missing or damaged ({error}); import the dataset again") from error
@@ -140,8 +140,8 @@ def read_local(folder: Path, name: str | None = None, memory_map: bool = False) 
     dims = columns["action"].shape[-1]
     for key, bounds in {"action_low": meta.action_low, "action_high": meta.action_high}.items():
         if len(bounds) != dims:
-            told = f"'{key}' has {len(bounds)} values for {dims} actions"
-            raise ValueError(f"{folder / 'meta.json'}: {told}; import the dataset again")
+            problem = f"'{key}' has {len(bounds)} values for {dims} actions"
+            raise ValueError(f"{folder / 'meta.json'}: {problem}; import the dataset again")
     low, high = (np.asarray(end, np.float64) for end in (meta.action_low, meta.action_high))
     return Transitions(
         **columns,

@@ -1,4 +1,4 @@
-"""A log as a file holds it: numbers under agreed names, not yet judged. Readers make it, `check` judges it, training takes or refuses.
+"""A log as read from a file: arrays with fixed names, not validated yet. Readers make it, and `check` and training validate it.
 
 Readers give a log in pieces, each a Log of some rows; `join` puts the pieces together in memory, `spooled` on disk.
 """
@@ -23,14 +23,14 @@ FLAGS = ("terminated", "truncated")  # a byte per row each: always in memory
 
 
 class BadValue(ValueError):
-    """A value that cannot be read as what its column is for, and where it stands."""
+    """A value of the wrong type, with its column and row."""
 
     def __init__(self, message: str, column: str, row: int | None) -> None:
         super().__init__(message)
         self.column, self.row = column, row
 
 
-Problems = dict[str, BadValue]  # column -> its first bad value; readers note it and go on, so that a check sees the rest too
+Problems = dict[str, BadValue]  # column -> its first bad value; readers record it and continue, so that a check covers the rest
 
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -45,18 +45,18 @@ class OpenTable(NamedTuple):
 
 
 class TooLarge(ValueError):
-    """A log that does not fit where it should go."""
+    """A log that does not fit into memory or on disk."""
 
 
 class Collected(NamedTuple):
     """The environment a log was collected in, as its file records it."""
 
     id: str  # as Gymnasium calls it
-    options: tuple[str, ...]  # names of the options it was made with, which an id alone does not bring back
+    options: tuple[str, ...]  # names of its options, which the id does not include
 
 
 class Stored:
-    """A column of numbers on disk: rows are read when asked for, and not kept."""
+    """A column of numbers on disk; rows are read on demand."""
 
     def __init__(self, file: IO[bytes], shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         self.shape, self.dtype, self._file = shape, dtype, file
@@ -75,11 +75,11 @@ class Stored:
 
 @dataclass(frozen=True)
 class Log:
-    """Columns of one log or of a piece of it, rows in time order, episodes one after the other; values may still be anything."""
+    """Columns of one log or of a piece of it, rows in time order, episodes one after the other; values are not validated."""
 
     source: str  # the file or folder, for messages
     observation: Float32  # [rows, observation_dim]; as the other numbers, an array or a Stored column
-    action: Float  # [rows, action_dim] in the log's own units and precision, for they may yet be scaled
+    action: Float  # [rows, action_dim] in the log's own units and precision, before scaling
     reward: Float32  # [rows]
     terminated: Bool  # [rows] the episode truly ended here
     truncated: Bool  # [rows] the episode was cut off here
@@ -91,12 +91,12 @@ class Log:
     action_low: Float32 | None = None  # [action_dim] bounds the file declares
     action_high: Float32 | None = None
     environment: Collected | None = None  # where the file says it was collected
-    notes: tuple[str, ...] = ()  # what the reader decided and a person should know
+    notes: tuple[str, ...] = ()  # decisions of the reader, for the user
     stated_rows: int = 0  # of a piece: rows that the file says the whole log has; 0: it does not say
-    problems: tuple[BadValue, ...] = ()  # values that could not be read, up to and including these rows; NaN stands in for them
+    problems: tuple[BadValue, ...] = ()  # values that could not be read, up to and including these rows; NaN replaces them
 
     def __post_init__(self) -> None:
-        """Columns must agree in length, and dimensions have names."""
+        """Validate the lengths of columns, and name the dimensions."""
         rows = len(self.observation)
         if rows == 0:
             raise _empty(self.source)
@@ -120,7 +120,7 @@ class Log:
 
     @property
     def end(self) -> Bool:
-        """[rows] last row of an episode; the log's own last row is one whatever its flags say."""
+        """[rows] last row of an episode; the last row of the log always is one."""
         end: Bool = self.terminated | self.truncated
         end[-1] = True
         return end
@@ -133,7 +133,7 @@ def join(source: str, pieces: Iterable[Log], limit: float | None = None) -> Log:
 
 @contextmanager
 def spooled(source: str, pieces: Iterable[Log], folder: Path) -> Iterator[Log]:
-    """One log of its pieces with its numbers in nameless files below a folder, which vanish with the process if not before."""
+    """One log of its pieces, with its numbers in temporary files in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     with ExitStack() as files:
         free = shutil.disk_usage(folder).free
@@ -153,10 +153,10 @@ def _gather(source: str, pieces: Iterable[Log], sink: Callable[[], "_InMemory | 
         columns = (getattr(last, column) for column in (*NUMBERS, *FLAGS))
         size = sum(column.nbytes for column in columns if column is not None)
         taken = max(taken + size, size * last.stated_rows // len(last) if not sinks else 0)
-        if taken > limit:  # before anything more of it is unpacked: a small file can state, or unpack to, any size
+        if taken > limit:  # checked before more is unpacked: a small file can unpack to any size
             raise TooLarge(
-                f"{source}: unpacks to {taken / 2**30:.1f} GiB or more, and there are {limit / 2**30:.1f} GiB of {where};"
-                " if that is not the size it should have, do not trust the file"
+                f"{source}: unpacks to {taken / 2**30:.1f} GiB or more, but only {limit / 2**30:.1f} GiB of {where} are available;"
+                " if it should be smaller, do not trust the file"
             )
         for column in (*NUMBERS, *FLAGS):
             rows = getattr(last, column)
@@ -170,7 +170,7 @@ def _gather(source: str, pieces: Iterable[Log], sink: Callable[[], "_InMemory | 
 
 
 class _InMemory:
-    """An array that grows in place: pieces joined by np.concatenate would be in memory twice."""
+    """An array that grows in place: np.concatenate would hold the pieces in memory twice."""
 
     def __init__(self) -> None:
         self._array: NDArray[Any] | None = None
@@ -212,7 +212,7 @@ def _empty(source: str) -> ValueError:
 
 
 def log_of(data: Transitions) -> Log:
-    """Transitions seen as a log again, so that what is checked before training is what will be trained on."""
+    """Transitions as a log, so that the check before training uses the training data."""
     truncated = data.episode_end & ~data.terminated
     return Log(
         source=data.name,
@@ -227,47 +227,47 @@ def log_of(data: Transitions) -> Log:
     )
 
 
-def refuse_text(source: str, key: str, dtype: np.dtype[Any]) -> None:
-    """Raise where a column's type is not one of numbers or booleans."""
+def validate_numeric(source: str, key: str, dtype: np.dtype[Any]) -> None:
+    """Raise BadValue if a column does not hold numbers or booleans."""
     if dtype.kind not in "biuf":
         raise BadValue(f"{source}: '{key}' has dtype {dtype}; it must hold numbers or booleans, so convert it first", key, None)
 
 
-def refuse_no_matrix(source: str, key: str, shape: tuple[int, ...]) -> None:
-    """Raise where a column's shape is not that of vectors."""
+def validate_matrix(source: str, key: str, shape: tuple[int, ...]) -> None:
+    """Raise ValueError if a column does not hold one vector per row."""
     if len(shape) != 2 or not shape[1]:
         raise ValueError(f"{source}: '{key}' has shape {shape}; expected (rows, dimensions), so reshape it first")
 
 
-def refuse_no_vector(source: str, key: str, shape: tuple[int, ...]) -> None:
-    """Raise where a column's shape is not that of single values."""
+def validate_vector(source: str, key: str, shape: tuple[int, ...]) -> None:
+    """Raise ValueError if a column does not hold one value per row."""
     if len(shape) != 1 and (len(shape) != 2 or shape[1] != 1):
         raise ValueError(f"{source}: '{key}' has shape {shape}; expected (rows,) or (rows, 1), so reshape it first")
 
 
 def matrix(source: str, key: str, column: NDArray[Any]) -> Float32:
     """A column of vectors, in single precision."""
-    refuse_no_matrix(source, key, column.shape)
+    validate_matrix(source, key, column.shape)
     with np.errstate(over="ignore"):  # a number beyond single precision becomes inf, which is reported with its row
         return column.astype(np.float32, copy=False)
 
 
 def actions(source: str, key: str, column: NDArray[Any]) -> Float:
-    """A column of actions: as it is in single precision, else in double, for a narrow range far from 0 needs it to be scaled."""
-    refuse_no_matrix(source, key, column.shape)
+    """A column of actions: unchanged in single precision, else in double precision, which scaling may need."""
+    validate_matrix(source, key, column.shape)
     return column if column.dtype == np.float32 else column.astype(np.float64, copy=False)
 
 
 def rewards(source: str, key: str, column: NDArray[Any]) -> Float32:
     """A column of rewards, in single precision; replay sets keep them as (rows, 1)."""
-    refuse_no_vector(source, key, column.shape)
+    validate_vector(source, key, column.shape)
     with np.errstate(over="ignore"):
         return column.reshape(len(column)).astype(np.float32, copy=False)
 
 
 def flags(source: str, key: str, column: NDArray[Any], start: int, problems: Problems) -> Bool:
-    """A column of zeros and ones, whatever type they have; the first that is neither is noted. `start` is the piece's first row."""
-    refuse_no_vector(source, key, column.shape)
+    """A column of zeros and ones, of any type; the first other value is recorded. `start` is the piece's first row."""
+    validate_vector(source, key, column.shape)
     column = column.reshape(len(column))
     as_flags: Bool = column.astype(bool)
     odd = np.flatnonzero(column != as_flags)

@@ -1,4 +1,4 @@
-"""Maze2D data made on the spot by D4RL's recipe: a controller follows waypoints from one random goal to the next."""
+"""Generated Maze2D data with D4RL's method: a controller follows waypoints from one random goal to the next."""
 
 from collections import deque
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from gridcount.data.catalogue import MAZE_NAMES, MAZES, unknown
 from gridcount.data.d4rl import write_hdf5
 
 FORMAT = 1  # of the recipe and the file; a cached file of another format is made again
-STREAMS = 64  # particles simulated side by side, each a long uninterrupted walk
+STREAMS = 64  # particles simulated in parallel, each on a long uninterrupted walk
 SHORTEST_STREAM = 3000  # rows; fewer streams rather than shorter ones
 REACHED = 0.1  # distance at which a waypoint or the goal counts as reached
 WAYPOINT_SHIFT = 0.2  # waypoints but the last move by up to this towards the middle of the corridor, which is at -0.2
@@ -28,7 +28,7 @@ Progress = Callable[[int, int], None]  # rows done, rows in all
 def make(
     name: str, transitions: int = 1_000_000, seed: int = 0, directory: str | Path | None = None, progress: Progress | None = None
 ) -> Path:
-    """The D4RL-layout file of a generated maze dataset, made if it is not there yet (about ten seconds a million rows)."""
+    """The D4RL-layout file of a generated maze dataset, generated if it does not exist (about ten seconds per million rows)."""
     _check(name, transitions, seed)
     folder = cache_directory() / "datasets" if directory is None else Path(directory)
     path = folder / f"{name}-{transitions}-seed{seed}.hdf5"
@@ -86,7 +86,7 @@ def generate(name: str, transitions: int, seed: int, progress: Progress | None =
 
         position, velocity = state[:, :2], state[:, 2:]
         heading = waypoints[every, current] - position
-        # D4RL clips the controller's action before it adds the noise, so the noise can always be felt
+        # D4RL clips the controller's action before it adds the noise, so the noise always has an effect
         action = np.clip(10.0 * heading - velocity, -1.0, 1.0) + rng.normal(0.0, NOISE, size=(streams, 2))
         arrived = _norm(waypoints[every, last] - position) < REACHED
         # at the limit a walk has limit + 1 observations, hence limit transitions
@@ -95,7 +95,7 @@ def generate(name: str, transitions: int, seed: int, progress: Progress | None =
 
         current = np.minimum(current + (_norm(heading) < REACHED), last)
         age += 1
-        state = physics.step(state, actions[row])  # the recorded, single-precision action is the one that acts
+        state = physics.step(state, actions[row])  # the recorded single-precision action is applied
         if progress is not None and (row % 1000 == 999 or row == length - 1):
             progress(min((row + 1) * streams, transitions), transitions)
     timeouts[-1] = True
@@ -168,7 +168,7 @@ def is_generated(path: Path) -> bool:
 
 
 def _holds(path: Path, attributes: dict[str, str | int | float]) -> bool:
-    """True where the file was completely written with exactly these attributes."""
+    """Whether the file is complete and has exactly these attributes."""
     try:
         with h5py.File(path, "r") as file:
             return dict(file.attrs) == attributes and file["observations"].shape == (attributes["transitions"], 4)

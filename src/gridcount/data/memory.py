@@ -1,4 +1,4 @@
-"""How much memory this process may fill: the machine's, or less where a container or a job scheduler says so."""
+"""The memory limit of this process: the machine's memory, or the limit of a container or job scheduler."""
 
 import os
 import sys
@@ -14,7 +14,7 @@ def memory_limit(root: Path = Path("/")) -> int:
 
 
 def _group_limits(root: Path) -> list[int]:
-    """The limits of the process's groups and all above them; inside a container those may be at the top alone."""
+    """The limits of the process's control groups and their parents; inside a container only the top one may exist."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:  # not Linux

@@ -19,7 +19,7 @@ from gridcount.data.transitions import chunk_rows, chunks
 from gridcount.files import validate_no_link, validate_no_links
 
 PREFIX = "minari:"
-LOOKS = {"render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config"}  # options that do not change a task
+LOOKS = {"render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config"}  # options that do not change the task
 
 
 class _Steps(NamedTuple):
@@ -48,13 +48,13 @@ def find_minari(dataset_id: str) -> Path | None:
 
 
 def is_minari(folder: Path) -> bool:
-    """True where a folder, or its `data` subfolder, is laid out as Minari does."""
+    """Whether a folder, or its `data` subfolder, has Minari's layout."""
     data = _data_folder(folder)
     return (data / "main_data.hdf5").is_file() or ((data / "metadata.json").is_file() and any(data.glob("*/*.arrow")))
 
 
 def minari_folder(dataset: str | Path) -> Path:
-    """Where a dataset's data lies: a Minari folder, or an id such as `minari:D4RL/pen/human-v2` that Minari's own command downloaded."""
+    """The data folder of a dataset: a Minari folder, or an id such as `minari:D4RL/pen/human-v2` that Minari's own command downloaded."""
     text = str(dataset)
     if text.startswith(PREFIX):
         dataset_id = text.removeprefix(PREFIX)
@@ -82,7 +82,7 @@ def minari_pieces(dataset: str | Path) -> Iterator[Log]:
     key, notes = _observation_key(folder, _space(metadata, "observation_space"))
     action_space = _space(metadata, "action_space")
     if action_space.get("type", "Box") != "Box":
-        raise ValueError(f"{folder}: actions are of type {action_space['type']}; only a Box of continuous actions can be learnt from")
+        raise ValueError(f"{folder}: actions are of type {action_space['type']}; only a Box of continuous actions is supported")
     low, high = (np.asarray(action_space[end], np.float32).reshape(-1) if end in action_space else None for end in ("low", "high"))
     hdf5 = folder / "main_data.hdf5"
     problems: Problems = {}
@@ -104,7 +104,7 @@ def minari_pieces(dataset: str | Path) -> Iterator[Log]:
             action_low=low,
             action_high=high,
             environment=_environment(metadata),
-            notes=(*notes, "Minari's sets were collected anew: their scores do not compare with D4RL's tables"),
+            notes=(*notes, "Minari's datasets were collected again: their scores are not comparable with D4RL's tables"),
             problems=tuple(problems.values()),
         )
         start, dims = start + len(steps.rewards), found
@@ -121,7 +121,7 @@ def _hdf5_steps(path: Path, key: str | None) -> Iterator[_Steps]:
                 if column is None:
                     raise ValueError(f"{path}: truncated or damaged Minari file (no '{name}/{field}'); get the dataset again")
                 if not isinstance(column, h5py.Dataset):
-                    raise ValueError(f"{path}: '{name}/{field}' is a group, not one array; only flat arrays can be learnt from")
+                    raise ValueError(f"{path}: '{name}/{field}' is a group, not one array; only flat arrays are supported")
             observations, steps = columns[0], len(columns[2]) if columns[2].shape else 0
             if not steps:
                 continue
@@ -173,14 +173,14 @@ def _entry(path: Path, observations: Any, key: str) -> Any:
 
 
 def minari_environment(dataset: str | Path) -> Collected | None:
-    """The environment that a Minari dataset was collected in, where it says."""
+    """The environment in which a Minari dataset was collected, if it is recorded."""
     return _environment(_metadata(minari_folder(dataset)))
 
 
 def _environment(metadata: dict[str, Any]) -> Collected | None:
     spec = _space(metadata, "env_spec")
     found, options = spec.get("id"), spec.get("kwargs")
-    if not isinstance(found, str) or not re.fullmatch(r"[\w./-]+", found):  # "module:id" would run a module that a file names
+    if not isinstance(found, str) or not re.fullmatch(r"[\w./-]+", found):  # a "module:id" from a file could run code
         return None
     return Collected(found, tuple(sorted(set(options) - LOOKS)) if isinstance(options, dict) else ())
 
@@ -219,14 +219,14 @@ def _observation_key(folder: Path, space: dict[str, Any]) -> tuple[str | None, t
     if kind == "Box" and len(space.get("shape", [0])) == 1:
         return None, ()
     if kind == "Box":
-        raise ValueError(f"{folder}: observations have shape {space['shape']}, such as images; only flat vectors can be learnt from")
+        raise ValueError(f"{folder}: observations have shape {space['shape']}, such as images; only flat vectors are supported")
     parts = space.get("subspaces", space.get("spaces", {})) if kind == "Dict" else {}
     if "observation" in parts:
         rest = sorted(set(parts) - {"observation"})
-        return "observation", (f"observations are a Dict: 'observation' is taken, {', '.join(rest) or 'nothing'} left out",)
+        return "observation", (f"observations are a Dict: 'observation' is used, {', '.join(rest) or 'nothing'} is ignored",)
     raise ValueError(
-        f"{folder}: observations are of type {kind}{f' with {sorted(parts)}' if parts else ''}; only flat numbers can be learnt from,"
-        " so write them to a table and bring that with: gridcount data import FILE --name NAME"
+        f"{folder}: observations are of type {kind}{f' with {sorted(parts)}' if parts else ''}; only flat numbers are supported,"
+        " so write them to a table and import it with: gridcount data import FILE --name NAME"
     )
 
 

@@ -1,4 +1,4 @@
-"""NumPy's .npz archives, read from front to back and never beyond the size that they state."""
+"""NumPy's .npz archives, read sequentially and never beyond their declared size."""
 
 import math
 import shutil
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from gridcount.data import transitions
 from gridcount.data.cache import make_cache_folder
-from gridcount.data.log import Arrays, BadValue, OpenTable, Problems, refuse_no_matrix, refuse_text
+from gridcount.data.log import Arrays, BadValue, OpenTable, Problems, validate_matrix, validate_numeric
 from gridcount.data.transitions import chunks
 from gridcount.files import DiskFull, on_full_disk
 from gridcount.files.archive import Member
 
-IDS = "biufUSmM"  # kinds of values that an episode can be told by
+IDS = "biufUSmM"  # types of values that can be an episode id
 NOT_READABLE = (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, MemoryError)
 
 
@@ -61,12 +61,12 @@ def _pieces(path: Path, members: dict[str, "Column"], text_is_fine: tuple[str, .
 
 
 def _validate(path: Path, name: str, member: "Column", first: tuple[int, ...], text_is_fine: bool, problems: Problems) -> None:
-    """Refuse an array that cannot be a column; one of a wrong type is noted."""
+    """Raise ValueError for an array that cannot be a column; a wrong type is recorded."""
     shape = member.shape
     if not shape:
         raise ValueError(f"{path}: '{name}' is a single value; expected one per row")
     if len(shape) > 1:
-        refuse_no_matrix(str(path), name, shape)
+        validate_matrix(str(path), name, shape)
     if shape[0] != first[0]:
         raise ValueError(f"{path}: '{name}' has {shape[0]} rows, the first column has {first[0]}; they must agree")
     if text_is_fine:
@@ -74,17 +74,17 @@ def _validate(path: Path, name: str, member: "Column", first: tuple[int, ...], t
             raise ValueError(f"{path}: '{name}' has dtype {member.dtype}; an episode's id is a number or text")
         return
     try:
-        refuse_text(str(path), name, member.dtype)
+        validate_numeric(str(path), name, member.dtype)
     except BadValue as problem:
         problems.setdefault(name, problem)
 
 
 def _validate_room(path: Path, size: int) -> None:
-    """Refuse arrays that would fill the disk, before the first of them is unpacked."""
+    """Raise ValueError for arrays that would fill the disk, before the first is unpacked."""
     if size and size > (free := shutil.disk_usage(folder := make_cache_folder("spool")).free):
         raise ValueError(
-            f"{path}: unpacks to {size:,} bytes, and {folder} has {free:,} free; free some room, or name another folder"
-            " in the variable GRIDCOUNT_HOME; if that is not the size it should have, do not trust the file"
+            f"{path}: unpacks to {size:,} bytes, but {folder} has only {free:,} free; free disk space, or set the environment"
+            " variable GRIDCOUNT_HOME to another folder; if it should be smaller, do not trust the file"
         )
 
 
@@ -100,7 +100,7 @@ class Column:
 
     @property
     def spooled(self) -> int:
-        """Bytes that reading it by rows takes on the disk."""
+        """Disk space that is needed to read it by rows."""
         return self._member.size if self._by_columns and self._member.size > transitions.CHUNK_BYTES else 0
 
     def read(self, rows: slice) -> NDArray[Any]:
@@ -112,11 +112,11 @@ class Column:
         return np.frombuffer(self._member.next_bytes(count * self.row_bytes), self.dtype).reshape(count, *self.shape[1:])
 
     def _unpack(self) -> NDArray[Any]:
-        """An array that is stored one column after the other, unpacked once: beyond some megabytes into a nameless file."""
+        """An array that is stored one column after the other, unpacked once; large ones into a temporary file."""
         if not self.spooled:
             return self._member.read()
         folder = make_cache_folder("spool")
-        with on_full_disk(folder), tempfile.TemporaryFile(dir=folder) as spool:  # the mapping outlives the handle
+        with on_full_disk(folder), tempfile.TemporaryFile(dir=folder) as spool:  # the mapping stays valid after the file is closed
             for part in chunks(self._member.size, 1):
                 spool.write(self._member.next_bytes(part.stop - part.start))
             spool.flush()
@@ -131,7 +131,7 @@ def _named_errors(path: Path, name: str) -> Iterator[None]:
         raise
     except ValueError as error:
         raise ValueError(
-            f"{path}: '{name}' holds Python objects or is damaged ({error}); save plain numbers, for pickled data is never read"
+            f"{path}: '{name}' holds Python objects or is damaged ({error}); save plain numbers, because pickled data is never read"
         ) from error
     except (*NOT_READABLE, zlib.error, OverflowError) as error:
         raise ValueError(f"{path}: '{name}' is truncated or damaged ({error}); get the file again") from error

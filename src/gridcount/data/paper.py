@@ -1,4 +1,4 @@
-"""The paper's own facts and choices for its 21 datasets (Shen and Huang 2024, hyper-parameter table of the appendix)."""
+"""The paper's values for its 21 datasets (Shen and Huang 2024, hyper-parameter table of the appendix)."""
 
 from typing import NamedTuple
 

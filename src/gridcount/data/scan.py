@@ -1,4 +1,4 @@
-"""One pass over a log, chunk by chunk: every figure the checks judge, in memory that does not grow with the data."""
+"""One pass over a log in chunks: all statistics that the checks need, in constant memory."""
 
 import zlib
 from dataclasses import dataclass, field
@@ -14,18 +14,18 @@ from gridcount.data.transitions import Bool, Float, Float32, chunks
 SAMPLE_BLOCKS, SAMPLE_ROWS = 32, 1024  # contiguous blocks spread over the log, from which typical steps and ranges are taken
 JUMP_TIMES = 20.0  # a jump is this many times the step that 99 % of the rows stay below,
 JUMP_SHARE = 0.25  # and this share of the range that 99 % of the values lie in
-FEW_VALUES = 50  # an action with at most so many different values is no continuous one
+FEW_VALUES = 50  # an action with at most so many distinct values is not continuous
 ALIGNED = 1e-3  # share of that range by which a next observation may differ from the row below
 
 
 @dataclass
 class Span:
-    """Figures of one group of columns; NaN and infinity are counted and otherwise left out."""
+    """Statistics of one group of columns; non-finite values are only counted."""
 
     dims: int
     rows: int = 0
-    unreal: NDArray[np.int64] = field(init=False)  # how many values are NaN or infinite
-    first_unreal: NDArray[np.int64] = field(init=False)  # row of the first, or -1
+    non_finite: NDArray[np.int64] = field(init=False)  # how many values are NaN or infinite
+    first_non_finite: NDArray[np.int64] = field(init=False)  # row of the first, or -1
     low: NDArray[np.float64] = field(init=False)
     high: NDArray[np.float64] = field(init=False)
     total: NDArray[np.float64] = field(init=False)
@@ -33,25 +33,25 @@ class Span:
     digest: list[int] = field(init=False)  # equal for columns that hold the same bytes
 
     def __post_init__(self) -> None:
-        """Start from nothing seen."""
-        self.unreal, self.first_unreal = np.zeros(self.dims, np.int64), np.full(self.dims, -1)
+        """Initialise empty statistics."""
+        self.non_finite, self.first_non_finite = np.zeros(self.dims, np.int64), np.full(self.dims, -1)
         self.low, self.high = np.full(self.dims, np.inf), np.full(self.dims, -np.inf)
         self.total, self.squares = np.zeros(self.dims), np.zeros(self.dims)
         self.digest = [0] * self.dims
 
     def add(self, values: Float32) -> None:
-        """Take in the next rows, [rows, dims]."""
+        """Add the next rows, [rows, dims]."""
         columns = np.ascontiguousarray(values.T)
         for d, column in enumerate(columns):
             self.digest[d] = zlib.crc32(column.tobytes(), self.digest[d])
-        with np.errstate(invalid="ignore"):  # infinity minus infinity is no number, as is told below
+        with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, which is counted below
             total = columns.sum(axis=1, dtype=np.float64)
         if not np.isfinite(total).all():
             real = np.isfinite(columns)
             for d in map(int, np.flatnonzero(~real.all(axis=1))):
-                self.unreal[d] += int((~real[d]).sum())
-                if self.first_unreal[d] < 0:
-                    self.first_unreal[d] = self.rows + int(np.argmin(real[d]))
+                self.non_finite[d] += int((~real[d]).sum())
+                if self.first_non_finite[d] < 0:
+                    self.first_non_finite[d] = self.rows + int(np.argmin(real[d]))
             low, high = np.where(real, columns, np.inf).min(axis=1), np.where(real, columns, -np.inf).max(axis=1)
             columns = np.where(real, columns, np.float32(0))
             total = columns.sum(axis=1, dtype=np.float64)
@@ -64,26 +64,26 @@ class Span:
 
     @property
     def constant(self) -> Bool:
-        """[dims] True where every real value is the same."""
+        """[dims] whether all finite values are equal."""
         return self.low >= self.high
 
     @property
     def variance(self) -> NDArray[np.float64]:
-        """[dims] of the real values."""
-        real = np.maximum(self.rows - self.unreal, 1)
+        """[dims] of the finite values."""
+        real = np.maximum(self.rows - self.non_finite, 1)
         variance: NDArray[np.float64] = np.maximum(self.squares / real - np.square(self.total / real), 0)
         return variance
 
 
 @dataclass
 class Rows:
-    """Rows that share a trait: how many, and the first of them."""
+    """Rows with some property: their number, and the first of them."""
 
     count: int = 0
     first: int = -1
 
     def add(self, mask: Bool, start: int) -> None:
-        """Take in a chunk that begins at row `start`."""
+        """Add a chunk that begins at row `start`."""
         hits = int(np.count_nonzero(mask))
         if hits and not self.count:
             self.first = start + int(np.argmax(mask))
@@ -92,7 +92,7 @@ class Rows:
 
 @dataclass
 class Facts:
-    """What one pass found."""
+    """The results of one pass."""
 
     observation: Span
     action: Span
@@ -102,8 +102,8 @@ class Facts:
     misaligned: Rows
     outside: Rows  # actions beyond their bounds
     whole_actions: bool  # every action is a whole number
-    action_values: list[set[float] | None]  # per action dimension its different values; None: too many to be few
-    usual_action: Float32  # [action_dim] the value that most rows have, if any has most,
+    action_values: list[set[float] | None]  # per action dimension its different values; None: too many
+    usual_action: Float32  # [action_dim] the most frequent value, if most rows have it,
     usual_rows: NDArray[np.int64]  # [action_dim] and how many have it
     inside: int  # rows that are not the last of their episode
     step_squares: NDArray[np.float64]  # per observation dimension, over rows inside episodes
@@ -113,7 +113,7 @@ class Facts:
 
 
 def scan(log: Log, low: Float, high: Float, slack: Any) -> Facts:
-    """Look at every row once. Actions should lie between `low` and `high`, `slack` beyond at most where these are -1 and 1."""
+    """Read every row once. Actions should lie between `low` and `high`, `slack` beyond at most where these are -1 and 1."""
     dims, rows = log.observation.shape[1], len(log)
     end = log.end
     ends = np.flatnonzero(end)
@@ -179,7 +179,7 @@ def _steps(
 
 
 def _more_values(known: set[float] | None, column: Float32) -> set[float] | None:
-    """The different values seen so far, with those of the next rows; None as soon as they are not few."""
+    """The distinct values so far, with those of the next rows; None if there are too many."""
     if known is None:
         return None
     values = known | set(np.unique(column[np.isfinite(column)]).tolist())
@@ -194,7 +194,7 @@ def _sample_blocks(rows: int) -> list[slice]:
 
 
 def _usual(log: Log) -> Float32:
-    """What the median action of a sample is, per dimension: the value of most rows, where most have the same."""
+    """The median action of a sample per dimension: the most frequent value, if most rows have it."""
     sample = np.concatenate([log.action[block] for block in _sample_blocks(len(log))])
     with np.errstate(over="ignore"):
         sample = np.sort(sample.astype(np.float32), axis=0)  # NaN last
@@ -203,7 +203,7 @@ def _usual(log: Log) -> Float32:
 
 
 def _thresholds(log: Log, end: Bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """What counts as a jump, and as a misaligned next observation, in each dimension, from what is typical of this log."""
+    """The thresholds of jumps and of misaligned next observations per dimension, from a sample of the log."""
     blocks = _sample_blocks(len(log))
     samples = [log.observation[block].astype(np.float64) for block in blocks]
     with np.errstate(invalid="ignore"):
@@ -212,7 +212,7 @@ def _thresholds(log: Log, end: Bool) -> tuple[NDArray[np.float64], NDArray[np.fl
     values = _real(np.concatenate(samples))
     spread = _quantile(values, 0.995) - _quantile(values, 0.005)
     typical = _quantile(step, 0.99)
-    # A dimension that mostly stands still, such as a switch or a nail, has no typical step: when it moves, that is no jump.
+    # A dimension that rarely changes, such as a switch, has no typical step, so its changes are not jumps.
     gradual = (_quantile(step, 0.5) > 0.01 * typical) & (typical > 1e-6 * spread)
     jump = np.where(gradual, np.maximum(JUMP_TIMES * typical, JUMP_SHARE * spread), np.inf)
     magnitude = _quantile(np.abs(values), 0.995)

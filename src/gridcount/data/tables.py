@@ -1,4 +1,4 @@
-"""Tables that are not made for reinforcement learning: .npz, Parquet and CSV, read through a mapping of columns to roles."""
+"""Tables (.npz, Parquet and CSV), read with a mapping of columns to roles."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -18,7 +18,7 @@ from gridcount.data.transitions import Bool, chunk_rows
 
 
 def table_pieces(path: str | Path, columns: Columns | None = None) -> Iterator[Log]:
-    """The log in a .npz, .parquet or .csv file, its columns found by `columns` or by the names everyone uses."""
+    """The log in a .npz, .parquet or .csv file, its columns found by `columns` or by common names."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file; check the path")
@@ -29,7 +29,7 @@ def table_pieces(path: str | Path, columns: Columns | None = None) -> Iterator[L
 def read_table(source: str, table: OpenTable, columns: Columns) -> Iterator[Log]:
     """The log in an open table, a piece at a time."""
     roles = assign(source, table.names, columns)
-    text_is_fine = tuple(roles.get("episode", ()))  # an episode's id is only compared with its neighbour's
+    text_is_fine = tuple(roles.get("episode", ()))  # episode ids are only compared with the next one
     problems: Problems = {}
     ids = _EpisodeIds(source, roles["episode"][0], problems) if "episode" in roles else None
     start, held = 0, None
@@ -37,7 +37,7 @@ def read_table(source: str, table: OpenTable, columns: Columns) -> Iterator[Log]
     for arrays in pieces:
         ended, last = (False, None) if ids is None else ids.changes(arrays[ids.name])
         if held is not None:
-            held.truncated[-1] |= ended  # only the next row's id tells whether a piece's last row ends an episode
+            held.truncated[-1] |= ended  # the last row of a piece ends an episode if the next row has another id
             yield held
         held = replace(_to_log(source, roles, arrays, last, start, problems), stated_rows=stated)
         start += len(held)
@@ -57,7 +57,7 @@ def _to_log(source: str, roles: Mapping[str, list[str]], arrays: Arrays, last: B
     }
     notes = []
     if not given and last is None:
-        notes.append("no column says where episodes end, so the whole log is one episode; name one with --episode or --truncated")
+        notes.append("no column marks where episodes end, so the whole log is one episode; name one with --episode or --truncated")
     truncated = given.get("truncated", np.zeros(len(observation), dtype=bool))
     return Log(
         source=source,
@@ -89,7 +89,7 @@ def _stack(
 
 
 class _EpisodeIds:
-    """Where an episode's id changes, piece after piece; an id that comes back later means that the rows are not in order."""
+    """Where an episode's id changes, piece after piece; an id that occurs again later means that rows are not sorted."""
 
     def __init__(self, source: str, name: str, problems: Problems) -> None:
         self.source, self.name, self.problems = source, name, problems
@@ -100,11 +100,11 @@ class _EpisodeIds:
         """Whether an episode ended with the row before these, and [rows] where one of these is the last of its episode."""
         if ids.ndim != 1:
             raise ValueError(f"{self.source}: '{self.name}' has shape {ids.shape}; an episode's id is one value per row")
-        last = np.append(np.asarray(ids[1:] != ids[:-1], dtype=bool), False)  # of the very last row the next piece tells
+        last = np.append(np.asarray(ids[1:] != ids[:-1], dtype=bool), False)  # the next piece decides about the last row
         ended = self.rows > 0 and bool(ids[0] != self.last)
         starts = np.flatnonzero(last) + 1
         for row in [0, *starts.tolist()] if ended or not self.rows else starts.tolist():
-            key = ids[row] if ids[row] == ids[row] else None  # one missing id is an episode, two are not
+            key = ids[row] if ids[row] == ids[row] else None  # one missing id is an episode, a second one is an error
             if key in self.seen:
                 self._returns(ids[row], self.rows + row)
             self.seen.add(key)
@@ -175,15 +175,15 @@ def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) 
     if text_is_fine:
         return np.array(column.to_pylist(), dtype=str)
     value = column[0].as_py() if len(column) else ""
-    raise text_refused(source, name, str(value), 0)
+    raise text_error(source, name, str(value), 0)
 
 
 def _uneven(source: str, name: str) -> ValueError:
     return ValueError(f"{source}: '{name}' holds lists of different lengths or none; every row needs the same dimensions")
 
 
-def text_refused(source: str, name: str, value: str, row: int) -> BadValue:
-    """The advice for a column of text or categories where numbers are needed."""
+def text_error(source: str, name: str, value: str, row: int) -> BadValue:
+    """The error for text or categories in a numeric column."""
     return BadValue(
         f"{source}: column '{name}' holds '{value[:60]}' at row {row}, which is not a number; encode categories as numbers"
         " (one 0/1 column per category) or leave the column out",
@@ -195,11 +195,11 @@ def text_refused(source: str, name: str, value: str, row: int) -> BadValue:
 @contextmanager
 def _open_csv(path: Path) -> Iterator[OpenTable]:
     def read(names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> tuple[int, Iterator[Arrays]]:
-        def refuse(name: str, value: str, row: int) -> None:
+        def report_text(name: str, value: str, row: int) -> None:
             if name not in problems:
-                problems[name] = text_refused(str(path), name, value, row)
+                problems[name] = text_error(str(path), name, value, row)
 
-        return 0, csv_pieces(path, names, text_is_fine, refuse)
+        return 0, csv_pieces(path, names, text_is_fine, report_text)
 
     yield OpenTable(csv_names(path), read)
 

@@ -1,4 +1,4 @@
-"""The one shape all data takes: checked columns on the host, batches of rows on the device."""
+"""Transitions: validated columns on the host, batches of rows on the device."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:  # what only reads data must not wait for JAX
+if TYPE_CHECKING:  # modules that only read data must not import JAX
     from jax import Array
 
 Float32 = NDArray[np.float32]
 Float = NDArray[np.floating[Any]]  # single or double precision
 Bool = NDArray[np.bool_]
 
-CHUNK = 65_536  # rows looked at together, at most,
-CHUNK_BYTES = 2**24  # and bytes: reading, checking and writing cost megabytes whatever the size of the data
-HUGE = 1e9  # no unit needs larger numbers, and their squares leave single precision in a few layers
-ACTION_SLACK = 1e-5  # how far beyond [-1, 1] rounding may push an action
+CHUNK = 65_536  # rows processed together, at most,
+CHUNK_BYTES = 2**24  # and bytes: reading, checking and writing need little memory for data of any size
+HUGE = 1e9  # larger values overflow single precision within a few layers
+ACTION_SLACK = 1e-5  # tolerance of actions beyond [-1, 1] for rounding
 
 
 class Batch(NamedTuple):
@@ -28,7 +28,7 @@ class Batch(NamedTuple):
     action: "Array"  # [rows, action_dim]
     reward: "Array"  # [rows]
     next_observation: "Array"  # [rows, observation_dim]
-    terminated: "Array"  # [rows] 1.0 where the episode truly ended, so nothing is bootstrapped
+    terminated: "Array"  # [rows] 1.0 where the episode truly ended, without bootstrapping
     state_cell: Any = None  # [rows] rank of the observation's grid cell, for algorithms that count
     next_state_cell: Any = None  # [rows] the same of the next observation
     next_action: Any = None  # [rows, action_dim] the log's own next action, for algorithms that ask for it
@@ -55,7 +55,7 @@ class Transitions:
     action_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what no learner could use, naming the column, the row and the value."""
+        """Raise ValueError for invalid data, with the column, the row and the value."""
         rows = len(self.reward)
         if rows == 0:
             raise ValueError(f"{self.name}: the dataset is empty; it needs at least one transition")
@@ -63,14 +63,14 @@ class Transitions:
             array = getattr(self, column)
             if array.ndim != dims or len(array) != rows:
                 raise ValueError(f"{self.name}: column '{column}' has shape {array.shape}; expected {rows} rows and {dims} dimension(s)")
-            refuse_unreal(self.name, column, array)
+            validate_finite(self.name, column, array)
         if self.observation.shape != self.next_observation.shape:
             raise ValueError(
                 f"{self.name}: observation {self.observation.shape} and next_observation {self.next_observation.shape} differ in shape"
             )
         if not self.observation.shape[1] or not self.action.shape[1]:
             raise ValueError(f"{self.name}: observations and actions need at least one dimension each")
-        refuse_unscaled(self.name, self.action)
+        validate_action_range(self.name, self.action)
         for column, value in {"action_low": -1.0, "action_high": 1.0}.items():
             if len(getattr(self, column)) == 0:
                 object.__setattr__(self, column, np.full(self.action_dim, value, np.float32))
@@ -189,7 +189,7 @@ class Transitions:
 
     @property
     def episode_lengths(self) -> NDArray[np.int64]:
-        """Rows per episode; a log cut off mid-episode counts its last piece."""
+        """Rows per episode; the incomplete last episode of a log is included."""
         ends = np.flatnonzero(self.episode_end) + 1
         if len(ends) == 0 or ends[-1] != len(self):
             ends = np.append(ends, len(self))
@@ -202,7 +202,7 @@ class Transitions:
         return np.add.reduceat(self.reward, starts, dtype=np.float64)
 
     def rows(self) -> Batch:
-        """All rows as one host-side Batch: put on the device once, or left on disk where the columns are memory-mapped."""
+        """All rows as one host-side Batch: copied to the device once, or left on disk if memory-mapped."""
         columns = (self.observation, self.action, self.reward, self.next_observation, self.terminated.astype(np.float32))
         return Batch(*cast("tuple[Array, Array, Array, Array, Array]", columns))
 
@@ -211,7 +211,7 @@ class Transitions:
         return in_units(action, self.action_low, self.action_high)
 
     def equals(self, other: "Transitions") -> bool:
-        """True where every column holds the same values, whatever the names."""
+        """Whether all columns hold the same values; names may differ."""
         columns = (f.name for f in fields(self) if not f.name.endswith(("name", "names")))
         return all(np.array_equal(getattr(self, column), getattr(other, column)) for column in columns)
 
@@ -219,24 +219,24 @@ class Transitions:
 def in_units(action: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDArray[Any]:
     """Actions in [-1, 1] in the units where -1 means `low` and 1 means `high`."""
     if (low == -1).all() and (high == 1).all():
-        return action  # never scaled: not even rounded
+        return action  # not scaled, so not rounded either
     scaled: NDArray[Any] = low + (action + 1) / 2 * (high - low)
     return scaled
 
 
 def chunks(rows: int, row_bytes: int) -> Iterator[slice]:
-    """Slices that cover all rows, one after the other, none of them large."""
+    """Consecutive small slices that cover all rows."""
     size = chunk_rows(row_bytes)
     return (slice(start, min(start + size, rows)) for start in range(0, rows, size))
 
 
 def chunk_rows(row_bytes: int) -> int:
-    """How many rows are handled together."""
+    """The number of rows per chunk."""
     return max(1, min(CHUNK, CHUNK_BYTES // max(row_bytes, 1)))
 
 
 def first_where(column: Any, trait: Callable[[NDArray[Any]], Any]) -> tuple[int, int, float] | None:
-    """The row, dimension and value of a column's first value with a trait ([rows, dims] -> as many flags); None: it has none."""
+    """The row, dimension and value of the first value for which `trait` is true; None if there is none."""
     for rows in chunks(len(column), 4 * math.prod(column.shape[1:])):
         values = np.asarray(column[rows])
         values = values.reshape(len(values), -1)
@@ -248,15 +248,15 @@ def first_where(column: Any, trait: Callable[[NDArray[Any]], Any]) -> tuple[int,
 
 
 def name_dimensions(columns: Any) -> None:
-    """Call the dimensions of a log's observations and actions by their numbers where it has no names for them."""
+    """Name the dimensions of observations and actions by number if they have no names."""
     for role in ("observation", "action"):
         names, dims = getattr(columns, f"{role}_names"), getattr(columns, role).shape[1]
         if len(names) != dims:
             object.__setattr__(columns, f"{role}_names", tuple(f"{role}[{d}]" for d in range(dims)))
 
 
-def refuse_unreal(source: str, column: str, array: Any) -> None:
-    """Raise where a column of floats holds NaN or infinity, naming its first."""
+def validate_finite(source: str, column: str, array: Any) -> None:
+    """Raise ValueError with the first non-finite value of a column."""
     if not np.issubdtype(array.dtype, np.floating):
         return
     if found := first_where(array, lambda values: ~np.isfinite(values)):
@@ -264,8 +264,8 @@ def refuse_unreal(source: str, column: str, array: Any) -> None:
         raise ValueError(f"{source}: column '{column}' holds {value} at row {row}; remove or repair that row")
 
 
-def refuse_unscaled(source: str, action: Any) -> None:
-    """Raise where an action leaves [-1, 1], naming the first."""
+def validate_action_range(source: str, action: Any) -> None:
+    """Raise ValueError with the first action outside [-1, 1]."""
     for rows in chunks(len(action), 4 * action.shape[1]):
         values = action[rows]
         beyond = np.abs(values).max(axis=1) > 1 + ACTION_SLACK
@@ -273,6 +273,6 @@ def refuse_unscaled(source: str, action: Any) -> None:
             first = int(np.argmax(beyond))
             raise ValueError(
                 f"{source}: action {np.array(values[first])} at row {rows.start + first} is outside [-1, 1]; scale actions to that"
-                " range first (gridcount data import FILE --name NAME --scale-actions does, and remembers their units; --action-low"
-                " and --action-high say what -1 and 1 stand for)"
+                " range first (gridcount data import FILE --name NAME --scale-actions does, and stores their units; --action-low"
+                " and --action-high set the values that are mapped to -1 and 1)"
             )

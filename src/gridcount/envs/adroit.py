@@ -1,4 +1,4 @@
-"""Adroit's hand by D4RL's rules, which Gymnasium-Robotics changed in two places."""
+"""Adroit's hand with D4RL's rewards and terminations, which Gymnasium-Robotics changed in two places."""
 
 from typing import Any
 
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from gridcount.envs.episodes import make_environment, register_robotics
 
 PEN_HEIGHT = 26  # where an observation of pen holds the pen's height
-DROPPED = 0.075  # below this height D4RL ends the episode; Gymnasium-Robotics lets the penalties go on
+DROPPED = 0.075  # below this height D4RL ends the episode; Gymnasium-Robotics continues with penalties
 REACH = {  # where an observation holds the palm and what it reaches for, or the difference of both
     "hammer": (slice(33, 36), slice(36, 39)),
     "door": (slice(29, 32), slice(32, 35)),
     "relocate": (slice(30, 33), None),
 }
-REACH_COST = 0.1  # per metre between palm and object; Gymnasium-Robotics' v1 pays it out instead
+REACH_COST = 0.1  # per metre between palm and object; Gymnasium-Robotics' v1 rewards it instead
 
 Float64 = NDArray[np.float64]
 Hand = gymnasium.Env[Float64, NDArray[np.float32]]

@@ -15,13 +15,13 @@ Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
-SUCCESS = ("success", "is_success", "goal_achieved")  # how environments tell in `info` that the task was achieved
+SUCCESS = ("success", "is_success", "goal_achieved")  # keys of `info` that report success
 GOAL_VIEWS = (("observation",), ("achieved_goal", "observation"))  # entries of a goal environment's observation that make a flat one
 ENDLESS_LIMIT = 1000  # steps per episode where neither D4RL nor the environment sets a limit
 
 
 class GymnasiumEpisodes:
-    """Many episodes of one environment in lockstep: episode i depends on (seed, i) and the actions alone; a finished one stands still."""
+    """Many episodes of one environment in lockstep: episode i depends only on (seed, i) and the actions; a finished one is not stepped."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class GymnasiumEpisodes:
         self._low, self._high = space.low, space.high
         self._rng = [np.random.default_rng([seed, i]) for i in range(episodes)]
         self._observation: Float32 = np.zeros((episodes, 0), np.float32)
-        self._running = np.zeros(episodes, np.bool_)  # so that a step before the first reset is refused
+        self._running = np.zeros(episodes, np.bool_)  # so that a step before the first reset is an error
         self._success: Bool | None = None
         self._steps = 0
 
@@ -72,21 +72,21 @@ class GymnasiumEpisodes:
         for i in np.flatnonzero(self._running):
             observation, reward[i], terminated[i], truncated[i], info = self._environments[i].step(bounded[i])
             self._observation[i] = self._flat(observation)
-            told = next((info[key] for key in SUCCESS if key in info), None)
-            if told is not None and self._success is None:
+            success = next((info[key] for key in SUCCESS if key in info), None)
+            if success is not None and self._success is None:
                 self._success = np.zeros(episodes, np.bool_)
             if self._success is not None:
-                self._success[i] = bool(told)  # some environments tell success only when it happens
+                self._success[i] = bool(success)  # some environments report only success, not failure
         truncated |= self._running & (self._steps >= self.limit)
         self._running &= ~(terminated | truncated)
         return self._observation.copy(), reward, terminated, truncated
 
     def success(self, observation: Float32) -> Bool | None:
-        """Where the environment said, when last stepped, that the task is achieved; None if it never says."""
+        """Which environments reported success at the last step; None if they never report it."""
         return self._success
 
     def close(self) -> None:
-        """Let the environments go."""
+        """Close the environments."""
         for environment in self._environments:
             environment.close()
 
@@ -97,14 +97,14 @@ class GymnasiumEpisodes:
 
 
 def is_registered(environment_id: str) -> bool:
-    """Whether Gymnasium knows an id; the module of a `module:id` is imported, for that is how it registers."""
+    """Whether Gymnasium knows an id; the module of a `module:id` is imported, because the import registers it."""
     module, _, rest = environment_id.rpartition(":")
     if module:
         try:
             import_module(module)
         except Exception as error:  # the module's own code runs here
-            told = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-            raise ImportError(f"{environment_id}: {told}; a module named with --env must be installed, or on PYTHONPATH") from error
+            reason = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
+            raise ImportError(f"{environment_id}: {reason}; a module named with --env must be installed, or on PYTHONPATH") from error
     try:
         gymnasium.spec(rest)
     except gymnasium.error.Error:
@@ -113,32 +113,32 @@ def is_registered(environment_id: str) -> bool:
 
 
 def make_environment(environment_id: str, **options: Any) -> gymnasium.Env[Any, Any]:
-    """An environment by id, `module:id` included; what goes wrong is told with the id."""
+    """An environment by id, `module:id` included; errors name the id."""
     heard = mujoco.get_mju_user_warning()
     try:
-        mujoco.set_mju_user_warning(_hear)
+        mujoco.set_mju_user_warning(_print_mujoco_warning)
         with warnings.catch_warnings():
-            # D4RL's data is of the older tasks, so the advice to take v5 instead is not for us.
+            # D4RL's data is of the older tasks, so the advice to use v5 does not apply.
             warnings.filterwarnings("ignore", r".*is out of date\. You should consider upgrading", DeprecationWarning)
             return gymnasium.make(environment_id, disable_env_checker=True, **options)
     except ImportError:
         raise
     except Exception as error:  # an environment's own code runs here
-        raise ValueError(f"{environment_id}: the environment cannot be made ({type(error).__name__}: {error})") from error
+        raise ValueError(f"{environment_id}: the environment cannot be created ({type(error).__name__}: {error})") from error
     finally:
         mujoco.set_mju_user_warning(heard)
 
 
-def _hear(message: str) -> None:
-    """Pass MuJoCo's warnings on, which it would write into a file in the working directory, but for those on Gymnasium's old models."""
+def _print_mujoco_warning(message: str) -> None:
+    """Print MuJoCo's warnings instead of writing them to a file, except those about Gymnasium's old models."""
     if "is deprecated" not in message:
         warnings.warn(message, stacklevel=2)
 
 
 def register_robotics() -> None:
-    """Make Gymnasium-Robotics' environments known to Gymnasium."""
+    """Register Gymnasium-Robotics' environments with Gymnasium."""
     try:
-        with redirect_stderr(io.StringIO()):  # it prints a notice about rewards, which envs.adroit sets right
+        with redirect_stderr(io.StringIO()):  # it prints a notice about rewards, which envs.adroit corrects
             import gymnasium_robotics  # noqa: F401
     except ImportError as error:
         raise ImportError(
@@ -156,7 +156,7 @@ def observation_views(environment: gymnasium.Env[Any, Any]) -> dict[int, tuple[s
         views: dict[int, tuple[str, ...]] = {sum(flat[key] for key in view): view for view in GOAL_VIEWS if flat.keys() >= set(view)}
         if views:
             return views
-    raise ValueError(f"{_name(environment)}: its observations are {space}; a policy here needs a flat vector of numbers")
+    raise ValueError(f"{_name(environment)}: its observations are {space}; a policy needs a flat vector of numbers")
 
 
 def action_space(environment: gymnasium.Env[Any, Any]) -> gymnasium.spaces.Box:
@@ -164,7 +164,7 @@ def action_space(environment: gymnasium.Env[Any, Any]) -> gymnasium.spaces.Box:
     space = environment.action_space
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         return space
-    raise ValueError(f"{_name(environment)}: its actions are {space}; a policy here sets a flat vector of continuous numbers")
+    raise ValueError(f"{_name(environment)}: its actions are {space}; only a flat vector of continuous numbers is supported")
 
 
 def _name(environment: gymnasium.Env[Any, Any]) -> str:

@@ -37,7 +37,7 @@ PIXELS = 48  # per cell of a picture
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What a maze's name stands for: its map, its goal, its reward and its episode limit."""
+    """A maze task: its map, goal, reward and episode limit."""
 
     name: str
     maze: str  # umaze, medium or large
@@ -106,7 +106,7 @@ def model_xml(walls: Bool) -> str:
 
 
 class Physics:
-    """One step of the maze as a pure function of (states, actions): a state's future never depends on its neighbours or its past."""
+    """One step of the maze as a pure function of (states, actions): the result does not depend on other states or on the past."""
 
     def __init__(self, walls: Bool) -> None:
         self._model = mujoco.MjModel.from_xml_string(model_xml(walls))
@@ -120,7 +120,7 @@ class Physics:
         full = np.zeros((len(state), 5))  # MuJoCo's state: time, position, velocity; nothing here depends on time
         full[:, 1:3] = state[:, :2]
         full[:, 3:5] = np.clip(state[:, 2:], -MAX_SPEED, MAX_SPEED)
-        # A roll-out of one step starts its contact solver cold, which is what makes the step a function of the state alone.
+        # A roll-out of one step starts its contact solver anew, so the step depends on the state only.
         after, _ = rollout.rollout(self._model, self._data, full, np.clip(push, -1.0, 1.0)[:, None, :])
         return np.asarray(after[:, 0, 1:], dtype=np.float64)
 
@@ -136,7 +136,7 @@ class BatchedMaze:
         self.state: Float64 = np.zeros((episodes, 4))  # double precision; observations are its single-precision copy
         self._physics = Physics(self.task.walls)
         self._rng = np.random.default_rng(seed)
-        self._steps = self.task.limit  # so that a step before the first reset is refused
+        self._steps = self.task.limit  # so that a step before the first reset is an error
 
     def reset(self) -> Float32:
         """Fresh episodes; their first observations [episodes, 4]."""

@@ -1,4 +1,4 @@
-"""Which environment a name stands for: D4RL's names, and every id registered with Gymnasium."""
+"""Environments by name: D4RL's names, and every id registered with Gymnasium."""
 
 import re
 import shlex
@@ -14,13 +14,13 @@ GYMNASIUM_IDS = {"hopper": "Hopper-v4", "halfcheetah": "HalfCheetah-v4", "walker
 }
 OPTIONS: dict[str, dict[str, Any]] = {"ant": {"use_contact_forces": True}}  # D4RL's ant observes them: 111 numbers
 MISSING = {
-    "antmaze": "Gymnasium-Robotics' AntMaze moves another ant (five times the torque, half the time step), "
-    "so a policy from D4RL's log means nothing there",
-    "kitchen": "D4RL's kitchen has no counterpart that works here",
+    "antmaze": "Gymnasium-Robotics' AntMaze has a different ant (five times the torque, half the time step), "
+    "so it cannot score a policy trained on D4RL's dataset",
+    "kitchen": "no available environment matches D4RL's kitchen",
 }
 ENVIRONMENTS = MAZE_NAMES + tuple(name for name in NAMES if family_of(name) in GYMNASIUM_IDS)  # dataset names with an environment
-TRUSTED: set[str] = set()  # modules that a person named on the command line of this process
-SAME_TASK = re.compile(r"(Hopper|HalfCheetah|Walker2d|Ant)-v[45]")  # ids read by D4RL's reference scores: same reward, same limit
+TRUSTED: set[str] = set()  # modules that the user named on the command line of this process
+SAME_TASK = re.compile(r"(Hopper|HalfCheetah|Walker2d|Ant)-v[45]")  # ids with D4RL's reference scores: same reward, same limit
 
 
 class Environment(NamedTuple):
@@ -38,29 +38,29 @@ def has_environment(dataset: str) -> bool:
     return dataset in ENVIRONMENTS
 
 
-def why_none(dataset: str) -> str:
+def why_no_environment(dataset: str) -> str:
     """Why a dataset comes without an environment."""
     known = dataset.split("-")[0] if dataset in NAMES else ""
     return MISSING.get(known, "no environment is known for this dataset")
 
 
 def trust(environment_id: str) -> None:
-    """Allow the import of the module in a `module:id` that a person typed."""
+    """Allow the import of the module in a `module:id` that the user typed."""
     TRUSTED.add(environment_id.rpartition(":")[0])
 
 
 def _validate_module(name: str) -> None:
-    """Refuse a module that nobody typed: names also come from runs, datasets and suites that somebody else wrote."""
+    """Raise ValueError for a module that the user did not name: names also come from untrusted runs, datasets and suites."""
     module = name.rpartition(":")[0]
-    if module and module not in TRUSTED and module not in sys.modules:  # importing what is there already runs nothing
+    if module and module not in TRUSTED and module not in sys.modules:  # importing a loaded module runs no code
         raise ValueError(
-            f"'{name}' would import the module '{module}', which only the command line may ask for; "
+            f"'{name}' would import the module '{module}', which only the command line can allow; "
             f"if you trust that module, add --env {shlex.quote(name)}"
         )
 
 
 def find(name: str) -> Environment:
-    """The environment a name stands for; nothing is imported or made for it yet. Every name passes here before it is used."""
+    """The environment of a name, without importing or creating it. Every name is validated here before it is used."""
     _validate_module(name)
     family = family_of(name)
     if name in MAZE_NAMES and family is not None:
@@ -68,14 +68,16 @@ def find(name: str) -> Environment:
     if name in ENVIRONMENTS and family is not None:
         return Environment(name, GYMNASIUM_IDS[family], FAMILIES[family].limit, family, OPTIONS.get(family, {}))
     if name in NAMES:
-        raise ValueError(f"{name} has no environment: {why_none(name)}. Name another with --env, or leave it out to train without scores")
+        raise ValueError(
+            f"{name} has no environment: {why_no_environment(name)}. Name another with --env, or leave it out to train without scores"
+        )
     same = SAME_TASK.fullmatch(name)
     return Environment(name, name, None, same[1].lower() if same else None)
 
 
 @cache
 def dimensions(name: str) -> tuple[tuple[int, ...], int]:
-    """Numbers in an observation (a goal environment has two ways to give one) and in an action; makes the environment to see."""
+    """Observation dimensions (a goal environment has two) and action dimension; creates the environment to find out."""
     from gridcount.envs.episodes import action_space, make_environment, observation_views
 
     environment = find(name)
@@ -88,28 +90,28 @@ def dimensions(name: str) -> tuple[tuple[int, ...], int]:
 
 
 def _register(environment: Environment) -> None:
-    """Import what makes an environment known to Gymnasium, or say that nothing does."""
+    """Register an environment with Gymnasium, or raise ValueError if it is unknown."""
     from gridcount.envs.episodes import is_registered, register_robotics
 
     if is_registered(environment.id):
         return
     hint = ""
     try:
-        register_robotics()  # it may be one of theirs
+        register_robotics()  # it may be an environment of Gymnasium-Robotics
     except ImportError as error:
-        hint = f"\nIf it is one of Gymnasium-Robotics': {error}"
+        hint = f"\nIf it is an environment of Gymnasium-Robotics: {error}"
     if not is_registered(environment.id):
         near = unknown("environment", environment.name, (*ENVIRONMENTS, *(id for id in GYMNASIUM_IDS.values() if "/" not in id)))
         raise ValueError(f"{near}, and every id registered with Gymnasium, as in --env Hopper-v5 or --env my_module:MyTask-v0{hint}")
 
 
-def refuse_misfit(name: str, observation_dim: int, action_dim: int) -> None:
-    """Refuse to roll out a policy in an environment that speaks of other observations or actions."""
+def validate_dimensions(name: str, observation_dim: int, action_dim: int) -> None:
+    """Raise ValueError if an environment has other observation or action dimensions."""
     observations, actions = dimensions(name)
     if observation_dim not in observations or action_dim != actions:
         wanted = "an environment of {} observation and {} action dimensions"
         has = wanted.format(" or ".join(map(str, observations)), actions)
         raise ValueError(
-            f"the data calls for {wanted.format(observation_dim, action_dim)}, but {name} is {has}; "
+            f"the dataset needs {wanted.format(observation_dim, action_dim)}, but {name} is {has}; "
             "name another with --env, or leave it out to train without scores"
         )

@@ -1,4 +1,4 @@
-"""Roll-outs: many episodes at once with the deterministic policy, the same for the same seed."""
+"""Roll-outs: many episodes at once with the deterministic policy; the same seed gives the same episodes."""
 
 from collections.abc import Callable
 from contextlib import closing
@@ -24,17 +24,17 @@ class VectorEnvironment(Protocol):
         """Observations, rewards, terminated, truncated."""
 
     def success(self, observation: NDArray[np.float32]) -> NDArray[np.bool_] | None:
-        """Where the task counts as achieved; None where it has no notion of that."""
+        """Which episodes achieved the task; None if the task does not define it."""
 
     def close(self) -> None:
-        """The episodes are done with."""
+        """Close the environments."""
 
 
 class Evaluation(NamedTuple):
-    """What a policy did in its episodes."""
+    """The result of a policy's episodes."""
 
     returns: NDArray[np.float64]  # [episodes]
-    success: NDArray[np.bool_] | None  # [episodes] the task was achieved at some step; None: the environment does not tell
+    success: NDArray[np.bool_] | None  # [episodes] the task was achieved at some step; None: the environment does not report it
     scores: NDArray[np.float64] | None  # [episodes] normalised; None: there is no reference to normalise by
     observations: NDArray[np.float32]  # [steps + 1, episodes, dim]
 
@@ -43,7 +43,7 @@ class Evaluation(NamedTuple):
         return f"<Evaluation of {len(self.returns)} episodes: mean {means}>"
 
     def summary(self) -> dict[str, float]:
-        """Means over episodes, as metrics name them; what is not known is left out."""
+        """Means over episodes by metric name; unknown ones are left out."""
         columns = {"score": self.scores, "return": self.returns, "success": self.success}
         return {name: float(column.mean()) for name, column in columns.items() if column is not None}
 
@@ -53,8 +53,8 @@ def evaluate(
 ) -> Evaluation:
     """Roll a policy out for `episodes` episodes from start states drawn by `seed`.
 
-    `in_units` maps the policy's actions to the environment's units; `observation_dim` says which of its observations a goal
-    environment is to give, where it has several.
+    `in_units` maps the policy's actions to the environment's units; `observation_dim` selects an observation of a goal
+    environment.
     """
     task = find(name)
     with closing(_open(task, episodes, seed, observation_dim)) as environment:
@@ -68,7 +68,7 @@ def evaluate(
             returns += np.where(running, reward, 0.0)
             if not np.isfinite(returns).all():
                 raise ValueError(
-                    f"{name}: the environment gave a reward of {reward[~np.isfinite(returns)][0]} in step {len(path)} of an episode"
+                    f"{name}: the environment returned a reward of {reward[~np.isfinite(returns)][0]} in step {len(path)} of an episode"
                 )
             if (achieved := environment.success(observation)) is not None:
                 success = (False if success is None else success) | (running & achieved)

@@ -1,4 +1,4 @@
-"""How the project reads and writes its own files: through types, whole or not at all, never through a planted link."""
+"""Reading and writing of the project's files: typed, complete or absent, without following links."""
 
 from gridcount.files.full import DiskFull, on_full_disk
 from gridcount.files.locks import locked

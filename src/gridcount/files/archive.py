@@ -1,4 +1,4 @@
-"""Arrays by name in one file: written whole or not at all, and read without running or trusting anything in it.
+"""Arrays by name in one file: written completely or not at all, and safe to read from untrusted sources.
 
 The format is NumPy's uncompressed `.npz`. Arrays that are mostly zeros are stored as positions and values. The zip format's checksums
 catch a damaged file.
@@ -29,11 +29,11 @@ SPARSE_BELOW = 0.25  # store positions and values where fewer than this share is
 SPARSE_FROM = 1 << 20  # and the array has at least this many entries
 
 Arrays = dict[str, NDArray[Any]]
-Damaged = Callable[[Path, str], ValueError]  # what to raise of a file that cannot be used, and why
+Damaged = Callable[[Path, str], ValueError]  # makes the error for a file that cannot be used
 
 
 class Described(Protocol):
-    """An array, or what is known of it before it is read."""
+    """The dtype and shape of an array."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...  # noqa: D102
@@ -41,8 +41,8 @@ class Described(Protocol):
     def dtype(self) -> np.dtype[Any]: ...  # noqa: D102
 
 
-class Misfit(ValueError):
-    """A file that is whole, and of another configuration."""
+class ConfigurationMismatch(ValueError):
+    """A valid file of another configuration."""
 
 
 class Readable(Described, Protocol):
@@ -52,23 +52,25 @@ class Readable(Described, Protocol):
 
 
 def save_arrays(path: Path, arrays: Arrays) -> None:
-    """Write a file under its final name only once it is whole and on the disk."""
+    """Write a file; it gets its final name when it is complete on disk."""
     with whole_file(path) as file:
         np.savez(file, **cast(Any, _packed(arrays)))
 
 
 @contextmanager
 def open_arrays(path: Path, damaged: Damaged) -> Iterator[Mapping[str, Readable]]:
-    """The arrays of a file, of which only headers are read yet; whatever is wrong with them is raised as `damaged` says it."""
+    """The arrays of a file, with only headers read; errors are raised as `damaged` returns them."""
     try:
         with open_plain(path, "rb") as opened, zipfile.ZipFile(opened) as archive:
             if packed := [each.filename for each in archive.infolist() if each.compress_type != zipfile.ZIP_STORED]:
-                raise ValueError(f"'{packed[0]}' is compressed, which no file of ours is")  # and so unpacks to any size
+                raise ValueError(
+                    f"'{packed[0]}' is compressed, but gridcount does not write compressed files"
+                )  # it could unpack to any size
             names = [name.removesuffix(".npy") for name in archive.namelist()]
             yield _stored({name: Member(archive, name) for name in names})
-    except (MemoryError, Misfit):
+    except (MemoryError, ConfigurationMismatch):
         raise
-    except Exception as error:  # a flipped bit can make a zip file seem encrypted, from the future, or anything else
+    except Exception as error:  # a damaged zip file can raise many kinds of errors
         raise damaged(path, str(error)) from error
 
 
@@ -85,11 +87,11 @@ class Member:
             raise ValueError("Object arrays cannot be loaded when allow_pickle=False")
         self.size = size = self.dtype.itemsize * math.prod(self.shape)
         if min(self.shape, default=0) < 0 or start + size != info.file_size or size > MOST_DEFLATED * info.compress_size:
-            raise ValueError(f"shape {self.shape} takes {size:,} bytes, the archive states {info.file_size - start:,}")
-        self._file.read(start)  # not sought: the archive's checksum is that of bytes read one after the other
+            raise ValueError(f"shape {self.shape} takes {size:,} bytes, but the archive declares {info.file_size - start:,}")
+        self._file.read(start)  # read, not seek: the checksum needs all bytes in order
 
     def read(self) -> NDArray[Any]:
-        """All values, in memory; whoever asks has looked at `size`."""
+        """All values, in memory; the caller has checked `size`."""
         values = np.empty(self.size, np.uint8)
         for start in range(0, self.size, BLOCK):
             values[start : start + BLOCK] = np.frombuffer(self.next_bytes(min(BLOCK, self.size - start)), np.uint8)
@@ -105,19 +107,19 @@ class Member:
 
 def _header(file: zipfile.ZipExtFile) -> tuple[tuple[tuple[int, ...], bool, np.dtype[Any]], int]:
     """An array's shape, whether it is stored by columns, and its type; and where its values start."""
-    head = io.BytesIO(file.peek(LONGEST_HEADER)[:LONGEST_HEADER])  # no more, however long it says it is
+    head = io.BytesIO(file.peek(LONGEST_HEADER)[:LONGEST_HEADER])  # no more, whatever length it declares
     version = np.lib.format.read_magic(head)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # NumPy tells who wrote a header in an old way, which is nothing to act on
+            warnings.simplefilter("ignore")  # NumPy warns about old headers, which does not matter here
             return read(head), head.tell()
-    except Exception as error:  # a header is parsed as Python, and what is wrong with it has many names
+    except Exception as error:  # parsing a header can raise many kinds of errors
         raise ValueError(f"its header cannot be read: {error}") from error
 
 
 class _Sparse:
-    """An array that is stored as the positions and values of what is not zero."""
+    """An array that is stored as positions and values of its non-zero entries."""
 
     def __init__(self, shape: Member, positions: Member, values: Member) -> None:
         if len(shape.shape) != 1 or shape.shape[0] > MOST_DIMENSIONS:
@@ -156,6 +158,6 @@ def numbered(folder: Path) -> list[Path]:
 
 
 def prune(folder: Path, keep: int) -> None:
-    """Remove all but the newest `keep` of them, and what an interrupted write left behind."""
+    """Remove all but the newest `keep` of them, and the leftovers of interrupted writes."""
     for path in [*numbered(folder)[:-keep], *folder.glob("[0-9]*.partial")]:
         path.unlink()

@@ -1,4 +1,4 @@
-"""Locks between processes; the system releases them when their holder ends, however it ends."""
+"""Locks between processes; the system releases them when their process ends."""
 
 import fcntl
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from gridcount.files.opening import open_plain
 
 @contextmanager
 def locked(target: Path, busy: str | None = None) -> Iterator[None]:
-    """Hold others off while one process makes `target`: many runs on the same name start at the same moment.
+    """Lock `target` while one process writes it: many runs may start at the same time.
 
-    Where another holds it already, wait; or, with `busy`, refuse in these words.
+    If another process holds the lock, wait; with `busy`, raise an error with this message.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with open_plain(target.with_name(target.name + ".lock"), "ab") as lock:
@@ -25,13 +25,13 @@ def locked(target: Path, busy: str | None = None) -> Iterator[None]:
 
 
 def lock(file: IO[Any] | int) -> None:
-    """Lock an open file or folder as soon as nobody else does; on a file system without locks it stays as it is."""
+    """Wait for the lock of an open file or folder; a file system without locks is ignored."""
     with suppress(OSError):
         fcntl.flock(file, fcntl.LOCK_EX)
 
 
 def try_lock(file: IO[Any] | int) -> bool:
-    """Lock an open file or folder if nobody else does; False where somebody does, or the file system has no locks."""
+    """Lock an open file or folder; False if it is locked, or if the file system has no locks."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:

@@ -1,4 +1,4 @@
-"""Files opened as what they are: a symbolic link or a pipe in a file's place is refused."""
+"""Opening of regular files only: symbolic links and pipes raise ValueError."""
 
 import errno
 import os
@@ -6,11 +6,11 @@ import stat
 from pathlib import Path
 from typing import IO, Any, Literal
 
-LINK = {errno.ELOOP, errno.EMLINK}  # what systems answer where O_NOFOLLOW meets a link
+LINK = {errno.ELOOP, errno.EMLINK}  # errors of O_NOFOLLOW at a link
 
 
 def open_plain(path: Path, mode: Literal["rb", "ab", "r+b", "xb"], follow: bool = False) -> IO[bytes]:
-    """Open a regular file without waiting for whoever holds a pipe's other end, and without following a link unless told."""
+    """Open a regular file; never block on a pipe, and follow links only if `follow` is set."""
     flags = os.O_NONBLOCK | (0 if follow else os.O_NOFOLLOW)
     try:
         file: IO[Any] = open(path, mode, opener=lambda name, wanted: os.open(name, wanted | flags, 0o666))  # noqa: SIM115
@@ -25,19 +25,19 @@ def open_plain(path: Path, mode: Literal["rb", "ab", "r+b", "xb"], follow: bool 
 
 
 def validate_no_links(folder: Path) -> None:
-    """Raise where something in a folder is a symbolic link: another file would be read or written. The folder may be one."""
+    """Raise ValueError if a folder contains a symbolic link. The folder itself may be a link."""
     for place, folders, files in os.walk(folder):
         for name in (*folders, *files):
             validate_no_link(Path(place) / name)
 
 
 def validate_no_link(path: Path) -> None:
-    """Raise where a file or folder is a symbolic link."""
+    """Raise ValueError if a file or folder is a symbolic link."""
     if path.is_symlink():
         raise link_error(path)
 
 
 def link_error(path: Path) -> ValueError:
-    """What to say of a link in a file's place."""
+    """The error for a link instead of a file."""
     advice = "Links are not followed: put the file or folder itself in its place, or delete the link"
     return ValueError(f"{path}: is a symbolic link to {os.readlink(path)}. {advice}")

@@ -1,7 +1,7 @@
-"""Records: the project's own JSON files, read through types, so that an edited or damaged one is named with its key and value.
+"""Records: the project's JSON files, read with types, so that errors name the file, the key and the value.
 
-A field that came later has a default, so old files stay readable. Keys that a type does not know are ignored, since a newer version
-may have written them; `closed` types refuse them, because there an ignored key would change what a run means.
+A field that was added later has a default, so old files stay readable. Unknown keys are ignored, because a newer version may have
+written them; they are errors for `closed` types, where an ignored key would change a run.
 """
 
 import json
@@ -19,7 +19,7 @@ LARGEST = 2**62
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
 Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
-Real = Annotated[float, msgspec.Meta(ge=-1e100, le=1e100)]  # statistics square it; a run that diverges stops long before
+Real = Annotated[float, msgspec.Meta(ge=-1e100, le=1e100)]  # statistics square it; a run stops before it diverges so far
 
 WORDS = {
     "int": "a whole number",
@@ -34,13 +34,13 @@ BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
 
 def read_record(path: Path, kind: type[T], way_out: str, closed: bool = False) -> T:
-    """What a JSON file holds, as `kind`; errors name the file, the key, the value and the way out."""
+    """The content of a JSON file as `kind`; errors name the file, the key, the value and the solution."""
     with open_plain(path, "rb", follow=True) as file:
         return decode_record(file.read(), kind, str(path), way_out, closed)
 
 
 def decode_record(content: bytes, kind: type[T], source: str, way_out: str, closed: bool = False) -> T:
-    """JSON text as `kind`; `source` is what errors call it."""
+    """JSON text as `kind`; `source` is its name in errors."""
     try:
         found = msgspec.json.decode(content, type=kind)
         keys = list(msgspec.json.decode(content)) if closed else []
@@ -48,8 +48,8 @@ def decode_record(content: bytes, kind: type[T], source: str, way_out: str, clos
         raise ValueError(f"{source}: {_explained(error, content, kind)}. {_sentence(way_out)}") from error
     known = [field.name for field in fields(kind)] if is_dataclass(kind) else keys
     if unknown := [key for key in keys if key not in known]:
-        told = f"'{unknown[0]}' is not a key of this file, which has {', '.join(known)}"
-        raise ValueError(f"{source}: {told}. {_sentence(way_out)}")
+        problem = f"'{unknown[0]}' is not a key of this file, which has {', '.join(known)}"
+        raise ValueError(f"{source}: {problem}. {_sentence(way_out)}")
     return found
 
 
@@ -62,14 +62,14 @@ def convert_record(value: Any, kind: type[T], source: str, way_out: str) -> T:
 
 
 def read_lines(path: Path, kind: type[T], way_out: str) -> list[T]:
-    """What the lines of a file hold; a last line that was not finished is left out, for its writer lives or was killed."""
+    """The records of a file's lines; an incomplete last line is left out."""
     with open_plain(path, "rb", follow=True) as file:
-        *lines, _ = file.read().split(b"\n")  # what follows the last end of a line is not whole
+        *lines, _ = file.read().split(b"\n")  # text after the last newline is incomplete
     return [decode_record(line, kind, f"{path}, line {number}", way_out) for number, line in enumerate(lines, start=1)]
 
 
 def _explained(error: Exception, content: Any, kind: Any) -> str:
-    """What is wrong, in words: the key, its value and what it must be."""
+    """The problem as text: the key, its value and the expected type."""
     if isinstance(error, RecursionError):
         return "nested too deeply to be a record"
     if not isinstance(error, msgspec.ValidationError):
@@ -103,7 +103,7 @@ def _name(place: str) -> str:
 
 
 def _at(place: str, value: Any, kind: Any) -> tuple[str, Any]:
-    """The name and the value of a place such as $.seeds[2]; `[...]` is some key of an object, which must be looked for."""
+    """The name and the value of a place such as $.seeds[2]; `[...]` is an unknown key of an object, which is searched."""
     name = _name(place)
     for key, index in re.findall(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]", place):
         if index == "...":

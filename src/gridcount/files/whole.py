@@ -1,7 +1,7 @@
 """Files and folders that appear under their name only when they are complete.
 
-What is not complete yet has a name that ends in `.partial` and is locked by the process that writes it. One that nobody holds was
-left by a process that was killed; the next process that writes there removes it.
+An incomplete file has a name that ends in `.partial` and is locked by the process that writes it. An unlocked one was left by a
+process that was killed; the next process that writes there removes it.
 """
 
 import glob
@@ -22,13 +22,13 @@ PARTIAL, OLD = ".partial", ".old"
 
 @contextmanager
 def whole_file(path: Path, durable: bool = True) -> Iterator[IO[bytes]]:
-    """A file to write that replaces `path` at the end; nothing changes where an error ends the writing.
+    """A file to write that replaces `path` at the end; after an error nothing is changed.
 
-    With `durable` its bytes are on the disk before its name is. Others may also write to the `name` of the file this yields.
+    With `durable` the content is on disk before the rename. Others may also write to the `name` of the file this yields.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in path.parent.glob(f"{glob.escape(path.name)}.*{PARTIAL}"):
-        _remove_unheld(leftover)
+        _remove_unlocked(leftover)
     with on_full_disk(path), _new_partial(path) as file:
         try:
             yield file
@@ -42,7 +42,7 @@ def whole_file(path: Path, durable: bool = True) -> Iterator[IO[bytes]]:
 
 
 def write_whole(path: Path, content: str | bytes, durable: bool = True) -> Path:
-    """Write a file whole or not at all; text becomes UTF-8."""
+    """Write a file completely or not at all; text is encoded as UTF-8."""
     with whole_file(path, durable) as file:
         file.write(content.encode() if isinstance(content, str) else content)
     return path
@@ -76,28 +76,28 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 
 def remove_leftovers(parent: Path) -> list[Path]:
-    """Remove folders that killed processes left incomplete, and bring back one that was about to be replaced; tell which."""
+    """Remove folders that killed processes left incomplete, and restore one that was being replaced; returns their names."""
     found = []
     for suffix in (OLD, PARTIAL):
         for path in parent.glob(f".*.*{suffix}"):
             target = parent / path.name.removesuffix(suffix)[1:].rpartition(".")[0]
-            if path.is_dir() and not path.is_symlink() and _remove_unheld(path, target if suffix == OLD else None):
+            if path.is_dir() and not path.is_symlink() and _remove_unlocked(path, target if suffix == OLD else None):
                 found.append(path)
     return found
 
 
 def _new_partial(path: Path) -> IO[bytes]:
-    """A new locked file beside `path`; another try where somebody took it for a leftover before it was locked."""
+    """A new locked file beside `path`; retries if another process removed it before it was locked."""
     while True:
         file = open_plain(path.with_name(f"{path.name}.{secrets.token_hex(4)}{PARTIAL}"), "xb")
         lock(file)
-        if _has_its_name(Path(file.name), file.fileno()):
+        if _is_current(Path(file.name), file.fileno()):
             return file
         file.close()
 
 
 def _new_partial_folder(folder: Path) -> tuple[Path, int]:
-    """A new folder beside `folder`, locked until the number is closed; another try as for a file."""
+    """A new folder beside `folder`, locked until the file descriptor is closed; retries like a file."""
     while True:
         partial = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{PARTIAL}")
         partial.mkdir()
@@ -106,24 +106,24 @@ def _new_partial_folder(folder: Path) -> tuple[Path, int]:
         except FileNotFoundError:
             continue
         lock(held)
-        if _has_its_name(partial, held):
+        if _is_current(partial, held):
             return partial, held
         os.close(held)
 
 
-def _has_its_name(path: Path, held: int) -> bool:
-    """Whether a name still stands for the file or folder that was opened under it."""
+def _is_current(path: Path, held: int) -> bool:
+    """Whether a path still refers to the open file or folder."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(held))
     except FileNotFoundError:
         return False
 
 
-def _remove_unheld(path: Path, restore: Path | None = None) -> bool:
-    """Remove a file or folder that no process holds, or give a folder its name back where nothing has that name."""
+def _remove_unlocked(path: Path, restore: Path | None = None) -> bool:
+    """Remove an unlocked file or folder, or rename a folder back to `restore` if that name is free."""
     try:
         held = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:  # a link, another's file, or gone
+    except OSError:  # a link, no permission, or removed
         return False
     try:
         if not try_lock(held):

@@ -1,1 +1,1 @@
-"""The policy as a thing of its own: what acting needs, saved and loaded without the log, the learner or JAX."""
+"""Policies that can be saved, loaded and run without the log, the learner or JAX."""

@@ -1,4 +1,4 @@
-"""What acting needs, and nothing else: arrays that map observations to actions.
+"""An actor: the arrays that map observations to actions.
 
 Every algorithm gives its policy in this form (`actor` of the contract), so training, files and exports share one definition. The same
 code runs on NumPy arrays and, compiled, on JAX's: this module imports neither JAX nor a learner.
@@ -50,8 +50,8 @@ class Actor(NamedTuple):
 
     network: Perceptron  # its outputs are the actions before the tanh; with candidates also their log-deviations
     columns: Any = None  # [seen] columns of the observation that the network sees, in its order; None: all, as they are
-    mean: Any = None  # [seen] what is taken from each column; None: nothing
-    deviation: Any = None  # [seen] what it is divided by then
+    mean: Any = None  # [seen] subtracted from each column; None: nothing
+    deviation: Any = None  # [seen] divisor of each column
     candidates: Candidates | None = None  # None: the network's output is the action
 
     def __call__(self, observation: Any) -> Any:

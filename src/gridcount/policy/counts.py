@@ -1,4 +1,4 @@
-"""The log's own counts, as a policy takes them along: how often the log has an action in a state's cell."""
+"""The log's counts that are saved with a policy: how often the log has an action in a state's cell."""
 
 from typing import Any, NamedTuple
 
@@ -32,19 +32,19 @@ class LogCounts(NamedTuple):
         return count
 
     def arrays(self) -> Arrays:
-        """For a file."""
+        """The arrays for a file."""
         return {name: np.asarray(getattr(self.cells, name)) for name in TREE} | self.actions._asdict()
 
     @classmethod
     def of(cls, arrays: Arrays, observation_dim: int, action_dim: int) -> "LogCounts":
-        """From a file; raises ValueError where its arrays are not a tree over such observations with counts of such actions."""
+        """From a file's arrays; raises ValueError if they are not valid for these dimensions."""
         column, threshold, below, above = (arrays[name] for name in TREE)
         counts = arrays["counts"]
         nodes = np.arange(len(column))
         cell = column == LEAF
         whole = all(array.dtype == np.int32 for array in (column, below, above, counts)) and threshold.dtype == np.float32
         if not whole or any(array.shape != column.shape for array in (threshold, below, above)) or not cell.any():
-            raise ValueError("its tree of cells is not one")
+            raise ValueError("its tree of cells is not valid")
         if not ((column >= LEAF) & (column < observation_dim)).all():
             raise ValueError(f"its tree cuts a column that {observation_dim} observations do not have")
         down = ~cell & ((below <= nodes) | (above <= nodes) | (below >= len(nodes)) | (above >= len(nodes)))

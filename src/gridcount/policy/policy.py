@@ -1,4 +1,4 @@
-"""A trained policy: observations in, actions out, both in the log's own units, with NumPy alone."""
+"""A trained policy: observations in, actions out, both in the log's own units. It needs only NumPy."""
 
 from pathlib import Path
 from typing import Any
@@ -30,7 +30,7 @@ class Policy:
 
     @property
     def algorithm(self) -> str:
-        """What trained it."""
+        """The name of its algorithm."""
         return self._facts.algorithm
 
     @property
@@ -45,7 +45,7 @@ class Policy:
 
     @property
     def facts(self) -> Facts:
-        """Everything else that its files say of it."""
+        """All other recorded facts."""
         return self._facts
 
     def __call__(self, observation: ArrayLike) -> NDArray[Any]:
@@ -55,7 +55,7 @@ class Policy:
         return actions[0] if single else actions
 
     def scaled(self, observation: ArrayLike) -> NDArray[np.float32]:
-        """The same with each action dimension in [-1, 1], as learners see it."""
+        """The same with each action dimension in [-1, 1], as in training."""
         observations, single = self._observations(observation)
         actions: NDArray[np.float32] = self._actor(observations)
         return actions[0] if single else actions
@@ -67,7 +67,7 @@ class Policy:
         range, and the smallest count is given: 0 where the log never has such a value of some dimension there.
         """
         if self._counts is None:
-            raise ValueError("this policy came without its log's counts; load it from a folder that holds counts.npz")
+            raise ValueError("this policy has no counts of its log; load it from a folder that holds counts.npz")
         observations, single = self._observations(observation)
         counts = self._counts(observations, self._actor(observations))
         return int(counts[0]) if single else counts
@@ -102,7 +102,7 @@ def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = N
         raise ValueError(f"{folder}: there is no seed {chosen}; it holds {', '.join(map(str, facts.seeds))}")
     kept = {int(file.stem): file for file in numbered(folder)}
     if not kept:
-        raise FileNotFoundError(f"{folder}: holds no policy yet; let the run train until its first checkpoint")
+        raise FileNotFoundError(f"{folder}: holds no policy yet; wait for the run's first checkpoint")
     updates = max(kept) if at is None else at
     if updates not in kept:
         raise ValueError(
@@ -113,7 +113,7 @@ def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = N
 
 
 def has_policy(path: Path) -> bool:
-    """Whether a run directory or a folder holds one."""
+    """Whether a run directory or a folder holds a policy."""
     return (path / FOLDER / FACTS).is_file() or (path / FACTS).is_file()
 
 
@@ -123,8 +123,8 @@ def policy_folder(path: Path) -> Path:
         return path if (path / FACTS).is_file() else path / FOLDER
     if (path / "config.json").is_file():
         raise FileNotFoundError(
-            f"{path}: the run holds no policy: it has not come to a checkpoint yet, or was trained by a version that kept none. "
-            "`gridcount evaluate` and gridcount.Run(...).policy() read one from its checkpoint, and need its training data for it"
+            f"{path}: the run holds no policy: it has no checkpoint yet, or an older version trained it. "
+            "`gridcount evaluate` and gridcount.Run(...).policy() read one from its checkpoint, and need its training data"
         )
     raise FileNotFoundError(f"{path}: not a policy; name a run directory or its folder policy/, which holds {FACTS}")
 

@@ -1,7 +1,7 @@
-"""The folder `policy/` of a run: what acting needs, on disk.
+"""The folder `policy/` of a run: its policies on disk.
 
-`policy.json` says what the policy is, `counts.npz` holds the log's counts, and a numbered file for each kept number of updates holds
-the arrays of every seed's network. Each file is written whole or not at all, so the folder can be copied at any time.
+`policy.json` describes the policy, `counts.npz` holds the log's counts, and a numbered file for each kept number of updates holds
+the arrays of every seed's network. Each file is written completely or not at all, so the folder can be copied at any time.
 """
 
 import json
@@ -27,7 +27,7 @@ AGAIN = "copy the folder again from its run"
 
 @dataclass(frozen=True)
 class Facts:
-    """What a policy is and what it speaks of."""
+    """The description of a policy: its algorithm, dataset, seeds and columns."""
 
     algorithm: str
     fields: dict[str, Any]  # the algorithm's hyper-parameters
@@ -43,31 +43,31 @@ class Facts:
 
 
 def write_facts(folder: Path, facts: Facts) -> None:
-    """Say what a folder's policies are."""
+    """Write the description of a folder's policies."""
     write_whole(folder / FACTS, json.dumps(asdict(facts), indent=2) + "\n")
 
 
 def write_counts(folder: Path, counts: LogCounts) -> None:
-    """Keep the log's counts."""
+    """Write the log's counts."""
     save_arrays(folder / COUNTS, counts.arrays())
 
 
 def write_actors(folder: Path, updates: int, actors: Mapping[int, Actor], keep: int) -> None:
-    """Keep the seeds' policies after a number of updates, and of earlier ones only the newest."""
+    """Write the seeds' policies after a number of updates, and remove the oldest ones."""
     arrays = {f"seed{seed}.{name}": array for seed, actor in actors.items() for name, array in flatten(actor).items()}
     save_arrays(folder / f"{updates:010d}.npz", arrays)
     prune(folder, keep)
 
 
 def forget_after(folder: Path, updates: int) -> None:
-    """Remove policies of updates that a run has to make again."""
+    """Remove policies of later updates than the one from which a run resumes."""
     for path in numbered(folder):
         if int(path.stem) > updates:
             path.unlink()
 
 
 def read_facts(folder: Path) -> Facts:
-    """What a folder's policies are."""
+    """The description of a folder's policies."""
     path = folder / FACTS
     facts = read_record(path, Facts, AGAIN)
     if facts.format > FORMAT:
@@ -107,7 +107,7 @@ def flatten(actor: Actor) -> Arrays:
 
 
 def unflatten(arrays: Arrays, observation_dim: int, action_dim: int) -> Actor:
-    """The policy of arrays; raises ValueError where they do not map such observations to such actions."""
+    """The policy from arrays; raises ValueError if their shapes do not match."""
     columns, mean, deviation = (arrays.get(name) for name in ("columns", "mean", "deviation"))
     seen = observation_dim
     if columns is not None:
@@ -143,7 +143,7 @@ def _network(arrays: Arrays, name: str, inputs: int, outputs: int) -> Perceptron
     fits = [weight.shape for weight in weights] == list(zip([inputs, *widths[:-1]], widths, strict=True)) and widths[-1:] == [outputs]
     normed = [len(gain) for gain in gains] == [len(shift) for shift in shifts] == (widths[:-1] if gains else [])
     if not fits or not normed or not all(array.dtype == np.float32 for part in (weights, biases, gains, shifts) for array in part):
-        raise ValueError(f"the layers of '{name}' do not lead from {inputs} to {outputs} numbers")
+        raise ValueError(f"the layers of '{name}' do not map {inputs} inputs to {outputs} outputs")
     return Perceptron(weights, biases, gains, shifts, bool(arrays[f"{name}.norm_after"]))
 
 

@@ -1,1 +1,1 @@
-"""Curves and maps."""
+"""Tables, figures and report pages."""

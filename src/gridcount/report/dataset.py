@@ -31,7 +31,7 @@ def plot_description(data: Transitions, folder: str | Path, description: Descrip
     }
     if data.name in MAZE_NAMES:
         pictures["map"] = _map(Figure, data)
-    title = data.name if data.name in NAMES else Path(data.name).name  # of a path its last part: the whole would not fit
+    title = data.name if data.name in NAMES else Path(data.name).name  # of a path its last part: the whole path would not fit
     written = []
     for name, (subtitle, figure) in pictures.items():
         figure.suptitle(f"{title}: {subtitle}", fontsize=11)
@@ -122,5 +122,5 @@ def _plain(axis: Any) -> None:
 
 
 def _short(name: str, most: int = 25) -> str:
-    """Both ends of a long name: either may tell it from its neighbours."""
+    """Both ends of a long name, because names may differ at either end."""
     return name if len(name) <= most else f"{name[: most // 2]}…{name[-(most // 2) :]}"

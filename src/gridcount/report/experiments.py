@@ -1,4 +1,4 @@
-"""What a report is about: rows of results grouped into experiments, experiments into the sections of suites."""
+"""Experiments of a report: rows of results grouped into experiments, and experiments into sections of suites."""
 
 import json
 import re
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from gridcount.report.scores import Scores, headline
 from gridcount.training.logs import Row
 
-RUNS = "runs"  # the suite of runs that belong to none
+RUNS = "runs"  # the name for runs without a suite
 UNRECORDED = "not recorded"
 SOURCES = {"d4rl": "D4RL's own", "generated": "generated", "re-collected": "re-collected", "own": "the user's own"}
-NAMED = 3  # differing settings a name spells out
+NAMED = 3  # number of differing settings in a name
 THRESHOLDS = 101  # of a performance profile
-TELLING = ("success", "return", "in_log", "action_distance", "q_data", "q_policy", "critic_loss", "uncertainty")  # the most telling first
+METRIC_ORDER = ("success", "return", "in_log", "action_distance", "q_data", "q_policy", "critic_loss", "uncertainty")
 WORDS = {"score": "normalised score", "in_log": "share of actions in the log", "action_distance": "distance to the log's actions"}
 WAYS = {
     "planned_updates": "{:,} updates",
@@ -45,7 +45,7 @@ NOT_METRICS = {
 
 @dataclass(frozen=True)
 class Layout:
-    """What a suite says about its tables and figures besides results."""
+    """The layout of a suite's tables and figures."""
 
     name: str
     title: str
@@ -71,7 +71,7 @@ class Experiment:
 
     key: str
     rows: tuple[Row, ...]
-    note: str = ""  # what tells it from another with the same algorithm, dataset and variant
+    note: str = ""  # distinguishes it from others with the same algorithm, dataset and variant
 
     @property
     def algorithm(self) -> str:
@@ -110,12 +110,12 @@ class Experiment:
 
     @property
     def scored_seeds(self) -> tuple[int, ...]:
-        """Those its scores are from: not one that diverged before it was evaluated; all, where nothing is scored."""
+        """The seeds with scores: without those that diverged before an evaluation; all seeds if nothing is scored."""
         return tuple(self.scores.seeds) if self.scores else self.seeds
 
     @cached_property
     def diverged(self) -> dict[int, str]:
-        """Seeds whose numbers exploded -> how."""
+        """Seeds that diverged -> how."""
         return {row["seed"]: row["diverged"] for row in self.rows if row.get("diverged")}
 
     @property
@@ -123,8 +123,8 @@ class Experiment:
         """Where its data comes from, in words."""
         return SOURCES.get(str(self.rows[0].get("source")), UNRECORDED)
 
-    def said(self, name: str) -> list[str]:
-        """Everything its seeds' rows say under a name, each once; a seed says the same in all of its rows."""
+    def recorded(self, name: str) -> list[str]:
+        """The distinct recorded values of a column; all rows of a seed have the same one."""
         return list(dict.fromkeys(str(row[name]) for row in self._firsts if row.get(name) not in (None, "")))
 
     @cached_property
@@ -149,7 +149,7 @@ class Experiment:
     def seconds_per_1000(self) -> dict[tuple[int, int], float]:
         """Training time of 1,000 updates by how many seeds shared it on how many cores, without the first interval, which also compiles.
 
-        The median over intervals between evaluations: a pause of the machine is no cost of the method.
+        The median over intervals between evaluations: a pause of the machine does not count.
         """
         found = defaultdict(list)
         for seed in self.seeds:
@@ -197,9 +197,9 @@ class Section:
         return tuple(dataset for dataset in self.datasets if dataset in drawn)
 
     def shown_metric(self, dataset: str) -> str:
-        """What a dataset's curves show: the score, else the return, else the most telling figure."""
+        """What a dataset's curves show: the score, else the return, else the most informative figure."""
         own = [each for each in self.experiments if each.dataset == dataset]
-        return [*(each.scores.metric for each in own if each.scores), *telling(own)][0]
+        return [*(each.scores.metric for each in own if each.scores), *other_metrics(own)][0]
 
     def find(self, dataset: str, method: str) -> Experiment | None:
         """A cell of the table."""
@@ -243,17 +243,17 @@ class Section:
 def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
     """Rows by suite and experiment, tables beside a paper's first and ablations last but for plain runs.
 
-    Two experiments that a table would call the same get what tells them apart in their names.
+    Experiments with the same name get their differences in their names.
     """
     suites: dict[str, dict[str, list[Row]]] = defaultdict(lambda: defaultdict(list))
     for row in rows:
         suites[row["suite"]][row["key"]].append(row)
     found = []
     for name, own in suites.items():
-        _refuse_two_names(name, own)
+        _validate_one_name(name, own)
     laid_out = [(name, layouts.get(name) or Layout(name, "Runs" if name == RUNS else name)) for name in suites]
     for name, layout in sorted(laid_out, key=lambda each: (each[0] == RUNS, each[1].kind == "ablation", not each[1].published, each[0])):
-        experiments = _told_apart([Experiment(key, tuple(own)) for key, own in suites[name].items()])
+        experiments = _with_distinct_notes([Experiment(key, tuple(own)) for key, own in suites[name].items()])
 
         def place(each: Experiment, layout: Layout = layout) -> tuple[object, ...]:
             ranks = (_rank(layout.algorithms, each.algorithm), _rank(layout.variants, each.variant), _rank(layout.datasets, each.dataset))
@@ -263,30 +263,30 @@ def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
     return found
 
 
-def telling(experiments: Sequence[Experiment]) -> list[str]:
-    """Figures that experiments have besides the score, the most telling first."""
+def other_metrics(experiments: Sequence[Experiment]) -> list[str]:
+    """Figures that experiments have besides the score, the most informative first."""
     found = dict.fromkeys(name for each in experiments for name in each.metrics)
-    return [name for name in TELLING if name in found] + sorted(name for name in found if name not in TELLING)
+    return [name for name in METRIC_ORDER if name in found] + sorted(name for name in found if name not in METRIC_ORDER)
 
 
 def in_words(metric: str) -> str:
-    """What an axis calls a figure."""
+    """The axis label of a metric."""
     return WORDS.get(metric, metric.replace("_", " "))
 
 
-def _refuse_two_names(suite: str, experiments: dict[str, list[Row]]) -> None:
-    """Refuse one experiment under two names of a variant, as results have of before and after it was renamed."""
+def _validate_one_name(suite: str, experiments: dict[str, list[Row]]) -> None:
+    """Raise ValueError if one experiment has two variant names, such as before and after a renaming."""
     for rows in experiments.values():
         names = list(dict.fromkeys(row.get("variant", "") for row in rows))
         if len(names) > 1:
             what = f"{suite}: {rows[0]['algorithm']} on {rows[0]['dataset']}"
             raise ValueError(
                 f"{what} is called '{names[0]}' in some of the results and '{names[1]}' in others, with the same settings. "
-                "Where the older ones are, give `gridcount benchmark` again: it takes the suite's present names for what it has"
+                "Run `gridcount benchmark` again in the folder of the older results: it renames them"
             )
 
 
-def _told_apart(experiments: list[Experiment]) -> list[Experiment]:
+def _with_distinct_notes(experiments: list[Experiment]) -> list[Experiment]:
     groups: dict[tuple[str, str, str], list[Experiment]] = defaultdict(list)
     for each in experiments:
         groups[each.algorithm, each.dataset, each.variant].append(each)
@@ -299,9 +299,9 @@ def _told_apart(experiments: list[Experiment]) -> list[Experiment]:
 
 
 def _notes(group: list[Experiment], elsewhere: list[Experiment]) -> list[str]:
-    """For each of several experiments, the settings that differ among them; where that does not tell them apart, their names too.
+    """For each of several experiments, the settings that differ among them; if these are not unique, their names too.
 
-    The one run as on the other datasets is the usual one, and needs no note; a preset may set fields by dataset, so they come second.
+    The experiment with the same settings as on other datasets needs no note; fields come second, because a preset may set them.
     """
     facts = [_facts(each) for each in group]
     differing = [
@@ -311,22 +311,22 @@ def _notes(group: list[Experiment], elsewhere: list[Experiment]) -> list[str]:
     ways = [name for name in differing if name in WAYS]
     alike = [tuple(sum(all(o.get(n) == each.get(n) for n in names) for o in others) for names in (ways, differing)) for each in facts]
 
-    def told(names: list[str]) -> list[str]:
+    def notes_of(names: list[str]) -> list[str]:
         return [", ".join(str(each.get(name, f"no {name}")) for name in names) for each in facts]
 
-    enough = "preset" in ways and len(set(told(ways))) == len(group)  # a preset's name stands for its fields
-    notes = told(ways if enough else differing[:NAMED])
+    enough = "preset" in ways and len(set(notes_of(ways))) == len(group)  # a preset's name stands for its fields
+    notes = notes_of(ways if enough else differing[:NAMED])
     if len(set(notes)) == len(notes):
         usual = [index for index, count in enumerate(alike) if count == max(alike) > (0, 0)]
         return [("" if usual == [index] else note) for index, note in enumerate(notes)]
-    names = [(each.said("run") or [each.key.rsplit("--", 1)[-1]])[0] for each in group]
+    names = [(each.recorded("run") or [each.key.rsplit("--", 1)[-1]])[0] for each in group]
     if len(set(names)) < len(names):
         names = [each.key for each in group]
     return [", ".join(filter(None, both)) for both in zip(notes, names, strict=True)]
 
 
 def _facts(each: Experiment) -> dict[str, str]:
-    """What may tell an experiment from its namesakes: setting -> how a name says it."""
+    """The settings that may distinguish experiments of the same name: setting -> its text."""
     row = each.rows[0]
     settings = {name: f"{name} {_plain(value)}" for name, value in sorted(json.loads(row.get("config", "{}")).items())}
     said = {name: text.format(row[name]) for name, text in WAYS.items() if row.get(name) is not None}

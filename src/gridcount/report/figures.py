@@ -18,16 +18,16 @@ try:
 except ImportError as error:
     raise ImportError(f"figures need Matplotlib ({error}). Install it with: pip install 'gridcount[plots]'") from error
 
-COLOURS = ("#0067a8", "#c8500a", "#007f5f", "#a8427f", "#8c6a00", "#5b4bb3", "#2f7f93", "#4a4a4a")  # told apart by the colour-blind
+COLOURS = ("#0067a8", "#c8500a", "#007f5f", "#a8427f", "#8c6a00", "#5b4bb3", "#2f7f93", "#4a4a4a")  # distinguishable with colour blindness
 DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (10, 3), (4, 1, 1, 1), (1, 1.5), (6, 2, 1, 2, 1, 2))
 ABREAST = 3  # panels side by side, as in the paper's figures
 MOST_ABREAST = 4  # names side by side in a legend
-MOST_COMPARED = 30  # methods in the square of who beats whom
+MOST_COMPARED = 30  # methods in the matrix of probabilities of improvement
 LONGEST = 40  # characters of a name in a figure
 
 
 def style(index: int) -> tuple[str, tuple[float, ...]]:
-    """Colour and dashes of a method: the dashes go on changing where the colours begin again."""
+    """Colour and dashes of a method: the dashes change when the colours repeat."""
     return COLOURS[index % len(COLOURS)], DASHES[(index + index // len(COLOURS)) % len(DASHES)]
 
 
@@ -62,7 +62,7 @@ def draw_curves(section: Section) -> Figure | None:
             colour, dashes = style(index)
             mean, spread = np.nanmean(curve.values, axis=0), np.nanstd(curve.values, axis=0)
             axes.fill_between(curve.updates, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
-            marker = "o" if len(curve.updates) == 1 else None  # a line of one point is none
+            marker = "o" if len(curve.updates) == 1 else None  # a line of one point is invisible
             axes.plot(curve.updates, mean, color=colour, dashes=dashes, marker=marker, label=method, linewidth=1.6)
         axes.set(title=_text(dataset), xlabel="updates", ylabel=_text(in_words(metric)))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
@@ -180,6 +180,6 @@ def _tidy(axes: Any) -> None:
 
 
 def _text(name: str) -> str:
-    """A name as it is, without its middle if it is too long (settings often differ at the end); a dollar sign would begin mathematics."""
+    """A name as it is, without its middle if it is too long (settings often differ at the end); dollar signs are escaped."""
     half = LONGEST // 2
     return (name if len(name) <= LONGEST else f"{name[:half]}…{name[1 - half :]}").replace("$", r"\$")

@@ -1,4 +1,4 @@
-"""What the terminal says of a policy: its scores seed by seed, or how to judge it where nothing scored it."""
+"""Terminal output about a policy: its scores per seed, or how to judge it without scores."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -8,12 +8,12 @@ import numpy as np
 from rich.table import Table
 
 from gridcount.report.scores import LAST
-from gridcount.training.judging import LogJudge, Worth, caution
+from gridcount.training.judging import LogJudge, Worth, caution_flag
 from gridcount.training.logs import Row
 
 SHOWN = ("score", "return", "success")
 IN_PER_CENT = {"success": "success", "in_log": "in log", "action_distance": "distance"}
-FAR_BELOW = 0.5  # of what the log's own actions reach: a policy with fewer of its actions in the log leaves it often
+FAR_BELOW = 0.5  # relative to the log's own actions: a policy with a smaller share of actions in the log leaves it often
 
 
 def headline_table(rows: Sequence[Row]) -> Table:
@@ -30,12 +30,12 @@ def headline_table(rows: Sequence[Row]) -> Table:
 
 def scores_table(title: str, seeds: Mapping[int, Mapping[str, float]]) -> Table:
     """All figures of one evaluation, per seed and over seeds."""
-    told = dict(zip(seeds, told_by_all(list(seeds.values())), strict=True))
-    return filled(Table(title=title), told, [name for name in SHOWN if any(name in figures for figures in told.values())])
+    completed = dict(zip(seeds, told_by_all(list(seeds.values())), strict=True))
+    return filled(Table(title=title), completed, [name for name in SHOWN if any(name in figures for figures in completed.values())])
 
 
 def told_by_all(rows: Sequence[Mapping[str, float]]) -> list[Row]:
-    """Rows in which silence about success means none, where an environment spoke of it at least once: some tell it only when it happens."""
+    """Rows with success 0 where it is missing, if any row has it: some environments report only success."""
     tells = any("success" in row for row in rows)
     return [({"success": 0.0} if tells else {}) | dict(row) for row in rows]
 
@@ -53,7 +53,7 @@ def filled(table: Table, seeds: Mapping[int, Mapping[str, float]], shown: Sequen
 
 
 def how_to_judge(rows: Sequence[Row], judge: LogJudge, directory: Path) -> str:
-    """What a log alone can say of a policy that no environment scored."""
+    """Checks of a policy against its log, if no environment scored it."""
     last = {row["seed"]: row for row in rows}.values()  # each seed's newest
     parts = ["Not scored. How to judge the policy without an environment:", _in_log(list(last), judge)]
     q = [row["q_data"] for row in last if row.get("q_data") is not None]
@@ -62,39 +62,39 @@ def how_to_judge(rows: Sequence[Row], judge: LogJudge, directory: Path) -> str:
     if any("first_visits" in row for row in last):
         parts.append(
             f"uncertainty and first_visits in {directory / 'metrics.jsonl'} are read from the table that the algorithm counts in. Unless"
-            " --prior is dataset-only, it counts the policy's own actions too: low values do not mean that the log has them."
+            " --prior is dataset-only, it counts the policy's own actions too: low values do not mean that the log has these actions."
         )
     parts.append(
-        "None of this proves that the policy acts well: only a trial does, or a simulator"
-        " (gridcount evaluate RUN --env, with a Gymnasium id)."
+        "None of this proves that the policy performs well. Test it in a simulator"
+        " (gridcount evaluate RUN --env, with a Gymnasium id) or in a trial."
     )
     return "\n".join(parts)
 
 
 def _in_log(rows: Sequence[Row], judge: LogJudge) -> str:
-    """How far the policy strays from the log, and what brings it nearer."""
+    """How far the policy is from the log, and what reduces the distance."""
     if not all(row.get("in_log") is not None for row in rows):
         return "No evaluation compared it with the log."
     share, distance = (float(np.mean([row[name] for row in rows])) for name in ("in_log", "action_distance"))
     itself = judge.support.itself
     text = (
-        f"At {len(judge.support.rows):,} states of the log, {share:.0%} of its actions lie in a cell that the log has there;"
+        f"At {len(judge.support.rows):,} states of the log, {share:.0%} of its actions lie in a cell that the log visits there;"
         f" the nearest logged action is {distance:.1%} of the actions' range away."
         f" For comparison, {itself.in_log:.0%} of the log's own actions lie in a cell with another logged action"
     )
     text += "." if math.isnan(itself.action_distance) else f", and the nearest one is {itself.action_distance:.1%} away."
     if share < FAR_BELOW * itself.in_log:
-        return f"{text} The policy often does what the log never tried: try {caution(judge.algorithm, more=True)}, or more data."
+        return f"{text} The policy often does what the log never tried: try {caution_flag(judge.algorithm, more=True)}, or more data."
     return text
 
 
 def _values(q: float, judge: LogJudge, worth: Worth) -> str:
-    """What the critics say beside what the log's rewards allow."""
+    """The critics' values compared with the log's returns."""
     text = (
-        f"It values the log's decisions at {q:.4g} on average (Q)."
-        f" They were worth {worth.mean:.4g} on average and {worth.best:.4g} at best, as discounted sums of rewards to the end of the"
-        " episode (those that were cut off are carried on at the log's mean reward)."
+        f"The critics estimate a mean value (Q) of {q:.4g} for the log's actions."
+        f" The log's returns are {worth.mean:.4g} on average and {worth.best:.4g} at best: discounted sums of rewards to the end of the"
+        " episode. Truncated episodes are continued at the log's mean reward."
     )
     if problem := worth.problem(q, ended=True):
         return f"{text} The values are {problem}: {judge.way_out(problem)}."
-    return f"{text} Values far above the best are probably overestimates."
+    return f"{text} Values far above the best return are probably overestimates."

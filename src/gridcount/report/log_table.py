@@ -1,4 +1,4 @@
-"""The report's table of what the log says of policies: how many of their actions it has, and how they value its decisions."""
+"""The report's table that compares policies with the log: the share of actions in it, and estimated values."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from gridcount.report.protocol import protocol
 from gridcount.report.scores import LAST
 from gridcount.report.tables import Entry, Number, Table
 
-SHARES = Support._fields  # what the log's own actions have too
+SHARES = Support._fields  # metrics that the log's own actions have too
 EXPECTED = "{}_expected"  # the same figure of the log's own actions
 FIGURES = {"in_log": "actions in the log", "action_distance": "distance to the log's", "q_data": "Q of the log's decisions"}
 
@@ -17,7 +17,7 @@ def log_table(section: Section) -> Table | None:
     """A line per experiment: the last evaluations beside what the log's own actions reach; None where nothing was measured."""
     measured = [each for each in section.experiments if any(_last(each, name) is not None for name in FIGURES)]
     if not measured or (section.scored and all(_last(each, "in_log") is None for each in measured)):
-        return None  # scores tell more than values alone
+        return None  # scores are more informative than values
     shown = [name for name in FIGURES if any(_last(each, name) is not None for each in measured)]
     rows, records = [], []
     for each in measured:

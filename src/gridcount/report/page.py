@@ -33,10 +33,13 @@ ASSETS = Path(__file__).parent / "assets"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"  # nothing from elsewhere
 READING = (
     ("Score", f"Mean of a run's last {LAST} evaluations, D4RL's normalisation: 0 is a random policy, 100 the reference. ± is over seeds."),
-    ("Oracle", "A run's best evaluation. Only somebody with the environment at hand could have picked it, so no headline uses it."),
+    ("Oracle", "A run's best evaluation. Selecting it needs the environment, so no headline uses it."),
     ("IQM", "Interquartile mean: the mean of the middle half of all runs of all datasets. As robust as a median, less noisy."),
     ("Optimality gap", "100 minus the mean of all runs, each counted as 100 at most: how far runs fall short. Smaller is better."),
-    ("Probability of improvement", "How often a run of one method beats a run of another on the same dataset, averaged over datasets."),
+    (
+        "Probability of improvement",
+        "How often a run of one method scores higher than a run of another on the same dataset, averaged over datasets.",
+    ),
     ("Performance profile", "The share of runs that score above τ, for every τ. A curve above another is better at every threshold."),
     (
         "Intervals",
@@ -53,15 +56,15 @@ def all_tables(section: Section) -> list[Table]:
 
 
 def _presets(table: Table) -> str:
-    """Which presets a table's numbers were made with: a suite named after a paper need not run with the paper's."""
-    told = dict(table.protocol).get("Preset", "")
-    names = [part.split(":")[0] for part in told.split("; ")]
+    """The presets of a table's numbers: a suite named after a paper need not use the paper's."""
+    presets = dict(table.protocol).get("Preset", "")
+    names = [part.split(":")[0] for part in presets.split("; ")]
     known = [name for name in PRESETS if name in names]
     return f"; preset{'s' if len(known) > 1 else ''} {' and '.join(known)}" if known else ""
 
 
 def slugs(sections: Sequence[Section]) -> list[str]:
-    """One for each suite, no two alike."""
+    """A unique identifier for each suite."""
     found: list[str] = []
     for section in sections:
         base = slug(section.layout.name)
@@ -109,7 +112,7 @@ def page(sections: Sequence[Section], title: str = "gridcount report") -> str:
 <noscript><p>Plots are drawn by a script that is part of this file; without JavaScript only the tables are shown.</p></noscript>
 {bodies}
 </main>
-<footer>Made by <code>gridcount report</code> from the results alone; nothing on this page is loaded from elsewhere.</footer>
+<footer>Made by <code>gridcount report</code> from the results only; this page loads nothing from other sites.</footer>
 <script id="data" type="application/json">{_embedded(numbers)}</script>
 <script>
 {(ASSETS / "page.js").read_text()}</script>
@@ -268,17 +271,17 @@ def _provenance(section: Section) -> str:
     shared = _facts(everyone) | {
         "Data": "; ".join(
             dict.fromkeys(
-                f"{each.dataset}: {each.source}, fingerprint {', '.join(each.said('fingerprint')) or UNRECORDED}" for each in everyone
+                f"{each.dataset}: {each.source}, fingerprint {', '.join(each.recorded('fingerprint')) or UNRECORDED}" for each in everyone
             )
         )
     }
     entries = []
     for each in everyone:
         settings = "; ".join(
-            ", ".join(f"{name} = {_setting(value)}" for name, value in _object(text).items()) for text in each.said("config")
+            ", ".join(f"{name} = {_setting(value)}" for name, value in _object(text).items()) for text in each.recorded("config")
         )
         own = {"Configuration": settings, "Seeds": ", ".join(map(str, each.seeds)), **_facts([each]), "Data": each.source}
-        own |= {"Fingerprint of the data": ", ".join(each.said("fingerprint")), "Experiment": each.key}
+        own |= {"Fingerprint of the data": ", ".join(each.recorded("fingerprint")), "Experiment": each.key}
         title = escape(f"{each.method} on {each.dataset}")
         entries.append(f'<details><summary>{title}</summary><div class="inside">{_list(own)}</div></details>')
     fold = (
@@ -288,14 +291,16 @@ def _provenance(section: Section) -> str:
 
 
 def _facts(experiments: Sequence[Experiment]) -> dict[str, str]:
-    def said(name: str) -> list[str]:
-        return list(dict.fromkeys(text for each in experiments for text in each.said(name)))
+    def recorded(name: str) -> list[str]:
+        return list(dict.fromkeys(text for each in experiments for text in each.recorded(name)))
 
-    started = sorted(said("started"))
+    started = sorted(recorded("started"))
     return {
-        "Commit": ", ".join(said("commit")),
-        "Versions": "; ".join(", ".join(f"{package} {number}" for package, number in _object(text).items()) for text in said("versions")),
-        "Machine": "; ".join(said("machine")),
+        "Commit": ", ".join(recorded("commit")),
+        "Versions": "; ".join(
+            ", ".join(f"{package} {number}" for package, number in _object(text).items()) for text in recorded("versions")
+        ),
+        "Machine": "; ".join(recorded("machine")),
         "Started": started[0] + (f" to {started[-1]}" if len(started) > 1 else "") if started else "",
     }
 
@@ -306,7 +311,7 @@ def _list(facts: dict[str, str]) -> str:
 
 def _summary(sections: Sequence[Section]) -> str:
     experiments = [each for section in sections for each in section.experiments]
-    started = sorted(text for each in experiments for text in each.said("started"))
+    started = sorted(text for each in experiments for text in each.recorded("started"))
     dates = f", started {started[0][:10]}" + (f" to {started[-1][:10]}" if started[-1][:10] != started[0][:10] else "") if started else ""
     evaluations = sum(len(each.rows) for each in experiments)
     runs = sum(len(each.seeds) for each in experiments)

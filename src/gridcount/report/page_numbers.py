@@ -1,4 +1,4 @@
-"""What the report page's script draws its plots from: every suite's curves, settings and estimates as plain numbers."""
+"""The numbers that the report page's script plots: every suite's curves, settings and estimates."""
 
 import base64
 import re
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from gridcount.report import statistics
-from gridcount.report.experiments import Experiment, Section, in_words, telling
+from gridcount.report.experiments import Experiment, Section, in_words, other_metrics
 from gridcount.report.tables import AGGREGATES, is_ablation
 
 HEADLINE = "headline"  # the score, or the return where nothing normalises it
@@ -92,8 +92,8 @@ def _settings(section: Section, dataset: str, identity: str) -> dict[str, Any]:
         for method in section.methods
         if (cell := section.find(dataset, method)) and cell.scores
     ]
-    told = "; ".join(f"{point['label']} {point['mean']:.1f}" for point in points)
-    return {"id": identity, "dataset": dataset, "points": points, "alt": f"Score against the setting on {dataset}: {told}"}
+    scores_text = "; ".join(f"{point['label']} {point['mean']:.1f}" for point in points)
+    return {"id": identity, "dataset": dataset, "points": points, "alt": f"Score against the setting on {dataset}: {scores_text}"}
 
 
 def _estimates(section: Section, name: str) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def _estimates(section: Section, name: str) -> dict[str, Any]:
     improvement = {
         "id": f"{name}-improvement",
         "pairs": pairs,
-        "alt": "Probability that a run of the chosen method beats one of each other",
+        "alt": "Probability that a run of the chosen method scores higher than a run of each other method",
     }
     return {"aggregates": aggregates, "profile": profile, "improvement": improvement if pairs else None}
 
@@ -133,9 +133,9 @@ def _estimate(found: statistics.Estimate, scale: float) -> dict[str, float | Non
 
 
 def curve_metrics(section: Section) -> list[tuple[str, str]]:
-    """What curves can show: the headline first, then the most telling of the other figures."""
+    """What curves can show: the headline first, then the most informative of the other figures."""
     kinds = dict.fromkeys(each.scores.metric for each in section.scored if each.scores)
-    others = [name for name in telling(section.experiments) if name != "return" or "score" in kinds]
+    others = [name for name in other_metrics(section.experiments) if name != "return" or "score" in kinds]
     headline = [(HEADLINE, " or ".join(in_words(kind) for kind in sorted(kinds, reverse=True)))] if kinds else []
     return [*headline, *((name, in_words(name)) for name in others[:MOST])]
 

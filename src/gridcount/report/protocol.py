@@ -1,4 +1,4 @@
-"""The line under every table: how its numbers came about."""
+"""The line under every table that describes how its numbers were made."""
 
 from collections.abc import Callable, Sequence
 
@@ -6,41 +6,41 @@ from gridcount.report.experiments import Experiment
 
 
 def protocol(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:
-    """How numbers came about: what holds for all experiments once, what differs with those it holds for."""
+    """How numbers were made: shared values once, different values with their experiments."""
     named: dict[str, Callable[[Experiment], str]] = {
         "Seeds": lambda each: f"{len(each.scored_seeds)} ({_ranges(each.scored_seeds)})",
         "Updates": _updates,
         "Evaluated": _evaluated,
         "Data": lambda each: each.source,
-        "Preset": lambda each: ", ".join(each.said("preset")) or "not recorded",
+        "Preset": lambda each: ", ".join(each.recorded("preset")) or "not recorded",
     }
     found = []
-    for name, tell in named.items():
+    for name, describe in named.items():
         groups: dict[str, list[Experiment]] = {}
         for each in experiments:
-            groups.setdefault(tell(each), []).append(each)
+            groups.setdefault(describe(each), []).append(each)
         if len(groups) == 1:
             found.append((name, next(iter(groups))))
         else:
-            found.append((name, "; ".join(f"{text}: {_whose(own, experiments)}" for text, own in groups.items())))
+            found.append((name, "; ".join(f"{text}: {_describe_group(own, experiments)}" for text, own in groups.items())))
     return tuple(found)
 
 
 def _updates(each: Experiment) -> str:
-    last = {row["seed"]: row["updates"] for row in sorted(each.rows, key=lambda row: int(row["updates"]))}  # seed -> how far it came
+    last = {row["seed"]: row["updates"] for row in sorted(each.rows, key=lambda row: int(row["updates"]))}  # seed -> its last update
     low, high, planned = min(last.values()), max(last.values()), each.rows[0].get("planned_updates")
     reached = f"{high:,}" if low == high else f"{low:,} to {high:,}"
     return reached if planned in (None, low) else f"{reached} of {planned:,} planned"
 
 
 def _evaluated(each: Experiment) -> str:
-    updates = sorted({row["updates"] for row in each.rows} - {0})  # the first tells the interval: the last one may be cut short
+    updates = sorted({row["updates"] for row in each.rows} - {0})  # the first gives the interval: the last one may be shorter
     every = f"every {updates[0]:,} updates" if len(updates) > 1 else "once"
     return f"{every}, on {each.rows[0].get('episodes', 'an unknown number of')} episodes" if each.scores else "not scored"
 
 
-def _whose(own: Sequence[Experiment], everyone: Sequence[Experiment]) -> str:
-    """Names experiments by datasets where those alone tell them, else by methods, and one by one where a method has others too."""
+def _describe_group(own: Sequence[Experiment], everyone: Sequence[Experiment]) -> str:
+    """Name experiments by datasets if these are unique, else by methods, else by both."""
     datasets = dict.fromkeys(each.dataset for each in own)
     if sum(each.dataset in datasets for each in everyone) == len(own):
         return ", ".join(datasets)

@@ -1,4 +1,4 @@
-"""Scores of the results store as tables show them: the mean of the last evaluations; the best of all only where it is called oracle."""
+"""Scores of the results store as tables show them: the mean of the last evaluations; the best one only as oracle."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ class Scores(NamedTuple):
         return float(np.std(list(self.seeds.values())))
 
     def oracle(self) -> dict[int, float]:
-        """Each seed's best evaluation, which only somebody who may try policies in the environment could pick."""
+        """Each seed's best evaluation, whose selection needs the environment."""
         best: dict[int, float] = {}
         for row in self.rows:
             if row.get(self.metric) is not None:

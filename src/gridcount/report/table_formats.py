@@ -20,8 +20,8 @@ def to_markdown(table: Table) -> str:
     for row in table.rows:
         cells = [line([entry.plain()])[2:-2] for entry in row]
         body.append("| " + " | ".join(f"**{text}**" if entry.best else text for text, entry in zip(cells, row, strict=True)) + " |")
-    told = [f"{name}: {_markdown(text)}." for name, text in table.protocol]
-    return "\n".join([f"**{_markdown(table.title)}**", "", *heads, *body, "", " ".join([*told, *map(_markdown, table.notes)])]) + "\n"
+    protocol = [f"{name}: {_markdown(text)}." for name, text in table.protocol]
+    return "\n".join([f"**{_markdown(table.title)}**", "", *heads, *body, "", " ".join([*protocol, *map(_markdown, table.notes)])]) + "\n"
 
 
 def to_latex(table: Table) -> str:
@@ -31,14 +31,14 @@ def to_latex(table: Table) -> str:
     for row in table.rows:
         cells = [_latex(entry.plain()) for entry in row]
         body.append(" & ".join(rf"\textbf{{{text}}}" if entry.best else text for text, entry in zip(cells, row, strict=True)) + r" \\")
-    told = " ".join(f"{name}: {_latex(text)}." for name, text in table.protocol)
+    protocol = " ".join(f"{name}: {_latex(text)}." for name, text in table.protocol)
     notes = " ".join(map(_latex, table.notes))
     return "\n".join(
         [
             "% needs \\usepackage{booktabs}",
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{_latex(table.title)}. {told} {notes}}}",
+            rf"\caption{{{_latex(table.title)}. {protocol} {notes}}}",
             rf"\begin{{tabular}}{{l{'r' * (len(table.columns) - 1)}}}",
             r"\toprule",
             heads + r" \\",

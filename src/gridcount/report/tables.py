@@ -15,13 +15,13 @@ from gridcount.report.statistics import Estimate
 AGGREGATES = {"IQM": statistics.interquartile_mean, "mean": statistics.mean, "optimality gap": statistics.optimality_gap}
 PAPER_ONLY = "paper only"
 OTHER_DATA = "†"  # marks a difference between scores on different data
-FEW = 5  # seeds below which a bootstrap interval is too narrow to lean on
+FEW = 5  # with fewer seeds a bootstrap interval is too narrow
 Number = float | int | str | None
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What stands in a table's cell."""
+    """The content of a table's cell."""
 
     text: str
     under: str = ""  # a second, smaller line
@@ -31,7 +31,7 @@ class Entry:
     muted: bool = False  # not ours
 
     def plain(self) -> str:
-        """All of it in one line."""
+        """The cell as one line."""
         difference = "" if self.difference is None else f"{self.difference:+.1f}{OTHER_DATA if self.marked else ''}"
         under = ", ".join(filter(None, (self.under, difference)))
         return f"{self.text} ({under})" if under and self.text else under or self.text
@@ -100,7 +100,7 @@ def score_table(section: Section) -> Table | None:
 
 
 def oracle_table(section: Section) -> Table | None:
-    """The best evaluation of each seed, which nobody could have picked offline."""
+    """The best evaluation of each seed, which cannot be selected offline."""
     if not section.scored:
         return None
     methods = tuple(dict.fromkeys(each.method for each in section.scored))
@@ -118,7 +118,7 @@ def oracle_table(section: Section) -> Table | None:
         if any(entry.text for entry in line[1:]):
             rows.append(tuple(line))
     heads = ("suite", "dataset", "method", "seeds", "oracle_mean", "oracle_std")
-    note = "An oracle: picking a run's best evaluation needs the environment that offline learning does not have. For comparison only."
+    note = "An oracle: selecting a run's best evaluation needs the environment, which offline learning does not have. For comparison only."
     title = "Oracle: the best evaluation of each seed"
     return Table(
         "oracle",
@@ -159,7 +159,7 @@ def improvement_table(section: Section) -> Table | None:
     rows = [(Entry(a), *(Entry("") if a == b else _estimate_entry(pairs[a, b], 1, 2) for b in scores)) for a in scores]
     records = [(section.layout.name, a, b, each.value, *_ends(each, 1)) for (a, b), each in pairs.items()]
     heads = ("suite", "method", "than", "probability", "low", "high")
-    title = "Probability of improvement: a run of the line's method beats one of the column's"
+    title = "Probability of improvement: a run of the row's method scores higher than a run of the column's"
     facts = protocol(section.aggregated())
     return Table("improvement", title, columns, tuple(rows), (heads, tuple(records)), facts, _aggregate_notes(section))
 
@@ -175,7 +175,7 @@ def cost_table(section: Section) -> Table | None:
         for shared, seconds in each.seconds_per_1000().items():
             together, cores = shared
             lines.setdefault((each.method, shared), {})[each.dataset] = seconds / together
-            machine = "; ".join(each.said("machine")) or "not recorded"
+            machine = "; ".join(each.recorded("machine")) or "not recorded"
             most = each.gigabytes(shared)
             if most is not None:
                 memory[each.method, shared] = max(most, memory.get((each.method, shared), 0))
@@ -200,13 +200,13 @@ def cost_table(section: Section) -> Table | None:
         *("gigabytes", "machine"),
     )
     notes = [
-        "Training alone, the median over intervals between evaluations: evaluations are not in it, nor is the first interval, which also "
-        "compiles. Seeds trained together share it, and where nothing is said of cores, one core. Whatever else the machine did meanwhile "
-        "slows it."
+        "Time of training only, the median over intervals between evaluations. Evaluations and the first interval, which includes "
+        "compilation, are not counted. Seeds trained together share the time, on one core unless stated otherwise. Other work on "
+        "the machine increases it."
     ]
     if memory:
-        notes.append("GB: the most memory the process held, its data, its seeds and the compiler's included.")
-    machines = "; ".join(dict.fromkeys(name for each in section.experiments for name in each.said("machine"))) or "not recorded"
+        notes.append("GB: peak memory of the process, including data, seeds and the compiler.")
+    machines = "; ".join(dict.fromkeys(name for each in section.experiments for name in each.recorded("machine"))) or "not recorded"
     facts = (*protocol(section.experiments), ("Machine", machines))
     title = "Cost: seconds per 1,000 updates and seed"
     return Table("cost", title, columns, tuple(rows), (heads, tuple(records)), facts, (*notes, *_divergences(section)))
@@ -263,7 +263,7 @@ def _score_record(section: Section, cell: Experiment) -> tuple[Number, ...]:
         *(section.layout.name, cell.dataset, cell.method, cell.algorithm, cell.variant, scores.metric, len(scores.seeds)),
         *(scores.mean, scores.spread, *paper, scores.mean - printed[0] if printed and scores.metric == "score" else None),
         " ".join(f"{value:.6g}" for value in scores.seeds.values()),
-        *(max(row["updates"] for row in cell.rows), cell.rows[0].get("episodes"), cell.source, ", ".join(cell.said("preset"))),
+        *(max(row["updates"] for row in cell.rows), cell.rows[0].get("episodes"), cell.source, ", ".join(cell.recorded("preset"))),
     )
 
 
@@ -279,7 +279,7 @@ def _paper_record(dataset: str, algorithm: str, printed: list[float]) -> tuple[N
 
 
 def _averages(rows: list[tuple[Entry, ...]], section: Section, ours: Sequence[str], theirs: Sequence[str]) -> tuple[Entry, ...]:
-    """The mean over datasets of each column that has them all, as the paper's last line is."""
+    """The mean over datasets of each column that has them all, as in the paper's last line."""
     line = [Entry("average")]
     datasets = [row[0].text for row in rows]
     for method in ours:
@@ -309,7 +309,7 @@ def _score_notes(section: Section, rows: Sequence[Sequence[Entry]]) -> tuple[str
             f"{OTHER_DATA} The paper's number is from D4RL's own data, ours is not: the difference compares scores on different data."
         )
     if any(each.scores and each.scores.metric == "return" for each in section.scored):
-        notes.append("Where nothing normalises a score, the return is shown.")
+        notes.append("Where there is no reference to normalise a score, the return is shown.")
     if silent := [dataset for dataset in section.datasets if dataset not in {row[0].text for row in rows}]:
         notes.append(f"Not scored: {', '.join(silent)}.")
     return (*notes, *_divergences(section))
@@ -317,7 +317,7 @@ def _score_notes(section: Section, rows: Sequence[Sequence[Entry]]) -> tuple[str
 
 def _divergences(section: Section) -> tuple[str, ...]:
     lost = [f"{each.method} on {each.dataset}, seed {seed}: {how}" for each in section.experiments for seed, how in each.diverged.items()]
-    return (f"Diverged, and counted with the last evaluations before that, if any: {'; '.join(lost)}.",) if lost else ()
+    return (f"Diverged; the last evaluations before that are counted, if any: {'; '.join(lost)}.",) if lost else ()
 
 
 def _aggregate_notes(section: Section) -> tuple[str, ...]:
@@ -328,7 +328,7 @@ def _aggregate_notes(section: Section) -> tuple[str, ...]:
         notes.append(f"Left out, with fewer than half of the datasets: {', '.join(left_out)}.")
     sizes = [len(each.scored_seeds) for each in section.aggregated()]
     if min(sizes) != max(sizes):
-        notes.append("A dataset weighs as much as another, however many seeds it has.")
+        notes.append("All datasets have the same weight, whatever their number of seeds.")
     notes.append("In brackets: 95 % intervals of a stratified bootstrap over seeds.")
     if min(sizes) == 1:
         notes.append("Where every dataset has one seed there is no interval.")

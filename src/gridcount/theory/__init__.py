@@ -1,1 +1,1 @@
-"""What the paper proves, checked on small problems whose truth is known."""
+"""Checks of the paper's proofs on small problems with known solutions."""

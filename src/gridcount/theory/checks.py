@@ -1,4 +1,4 @@
-"""All checks in one go: what `gridcount theory` runs, as plain numbers."""
+"""All checks that `gridcount theory` runs, as plain numbers."""
 
 from collections.abc import Callable
 from typing import Any

@@ -99,7 +99,7 @@ def sharing(codes: list[Any]) -> tuple[float, float]:
 
 
 def moves(space: Space) -> Int:
-    """Small steps from a cell: one digit by one; two neighbours by +1 and -1; two neighbours by a carry, -(bins + 1) and +1."""
+    """Small steps from a cell: one digit by one; two adjacent digits by +1 and -1; two adjacent digits by a carry, -(bins + 1) and +1."""
     total, result = space.states + space.actions, []
     for d in range(total):
         for sign in (1, -1):
@@ -223,7 +223,7 @@ def appendix() -> dict[str, Any]:
 
 
 def fingerprints(bits: tuple[int, ...] = (8, 10, 12), filled: int = 4096, strangers: int = 1_000_000) -> list[dict[str, float]]:
-    """The bounded table with short fingerprints: how often a stranger finds a count, and entries per bucket / 2^bits."""
+    """The bounded table with short fingerprints: how often an unvisited cell has a count, and entries per bucket / 2^bits."""
     state, action = jnp.arange(filled, dtype=jnp.int32), jnp.zeros((filled, 1), jnp.int32)
     unseen = jnp.arange(10**6, 10**6 + strangers, dtype=jnp.int32)
     result = []

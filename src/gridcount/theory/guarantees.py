@@ -1,4 +1,4 @@
-"""What the paper's appendix promises besides: better policies, a continuous bonus, a variance, and rare collisions."""
+"""The other statements of the paper's appendix: policy improvement, a continuous bonus, a variance, and rare collisions."""
 
 from typing import Any
 
@@ -49,12 +49,12 @@ def improvement(seed: int = 0, problems: int = 200, earlier: int = 3) -> list[di
         before = soft_values(mdp, old, u)
         new = improved(before)
         visited = count + 5 * (new == new.max(axis=1, keepdims=True))
-        later = {
+        bonuses = {
             "u stays": u,
             "n grows": count_bonus(count + rng.integers(0, 20, count.shape), np.log(10)),
             "T grows, n only where the policy goes": count_bonus(visited, np.log(11)),
         }
-        for name, bonus in later.items():
+        for name, bonus in bonuses.items():
             gains[name].append(soft_values(mdp, new, bonus) - before)
     return [
         {

@@ -1,4 +1,4 @@
-"""Compiled programs are kept on disk, so that resuming, evaluating and repeating a run start at once."""
+"""Compiled programs are cached on disk, so that resuming, evaluating and repeating a run start faster."""
 
 import os
 
@@ -8,7 +8,7 @@ from gridcount.data.cache import cache_directory
 
 
 def keep_compiled() -> None:
-    """Keep this process's compiled programs, where the user has not said otherwise."""
+    """Cache compiled programs on disk, unless the user configured JAX otherwise."""
     folder = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(cache_directory() / "compiled"))
     least = float(os.environ.get("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", 0))  # the many small programs of a start take seconds, too
     jax.config.update("jax_compilation_cache_dir", folder)  # type: ignore[no-untyped-call]

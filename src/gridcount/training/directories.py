@@ -1,4 +1,4 @@
-"""Run directories: a new one for a new run, the right old one for a resumed run, never one that would be overwritten."""
+"""Run directories: a new one for a new run, the existing one for a resumed run; nothing is overwritten."""
 
 from itertools import count
 from pathlib import Path
@@ -8,11 +8,11 @@ from gridcount.files.archive import numbered
 from gridcount.training.run import read_plan
 
 RUNS = Path("runs")
-LOCK = "run.lock"  # all that a run leaves that was killed before it wrote anything
+LOCK = "run.lock"  # the only file of a run that was killed before it wrote anything
 
 
 def claim(given: Path | None, stem: str) -> Path:
-    """The directory given, or the next free one under runs/: made at once, so that of two runs that start together each gets its own."""
+    """The directory given, or the next free one under runs/: created immediately, so that runs that start together get different ones."""
     if given is not None:
         _validate_unused(given)
         given.mkdir(parents=True, exist_ok=True)
@@ -24,11 +24,11 @@ def claim(given: Path | None, stem: str) -> Path:
         except FileExistsError:
             continue
         return path
-    raise AssertionError("numbers do not end")
+    raise AssertionError("unreachable")
 
 
 def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
-    """The run to go on with: the one given, or the newest of this dataset and algorithm that is not finished."""
+    """The run to resume: the one given, or the newest unfinished one of this dataset and algorithm."""
     if given is not None:
         if not (given / "config.json").exists():
             raise FileNotFoundError(f"there is no unfinished run to resume under {given}; leave out --resume to start one")
@@ -45,19 +45,19 @@ def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
             validate_no_links(candidate.parent)
             return candidate.parent
     message = f"there is no unfinished run to resume of {algorithm} on {dataset} under {RUNS}"
-    notes = "".join(f"\nNot looked at: {problem}" for problem in unreadable)
+    notes = "".join(f"\nSkipped: {problem}" for problem in unreadable)
     raise FileNotFoundError(f"{message}; name its directory with --run, or leave out --resume to start one{notes}")
 
 
 def _validate_unused(directory: Path) -> None:
-    """Raise where a directory holds anything: what is there is a run to resume, or none of ours to overwrite."""
+    """Raise ValueError if a directory is not empty, so that nothing is overwritten."""
     if (directory / "config.json").exists():
-        raise ValueError(f"{directory} already holds a run; go on with it by --resume, or name another directory with --run")
+        raise ValueError(f"{directory} already holds a run; resume it with --resume, or choose another directory with --run")
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is not a directory; name another with --run")
     if held := sorted(path.name for path in directory.glob("*") if path.name != LOCK):
         found = ", ".join(held[:3]) + (" and more" if len(held) > 3 else "")
-        raise ValueError(f"{directory} is not empty (it holds {found}); a new run needs an empty or new directory, name one with --run")
+        raise ValueError(f"{directory} is not empty (it holds {found}); choose an empty or new directory with --run")
 
 
 def _finished(directory: Path, updates: int) -> bool:

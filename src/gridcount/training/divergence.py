@@ -1,4 +1,4 @@
-"""Training that diverged: how it is noticed, its likeliest cause, and what to do about it."""
+"""Divergence of training: detection, the most likely cause, and advice."""
 
 import math
 from collections.abc import Sequence
@@ -11,12 +11,12 @@ import numpy as np
 from gridcount.algorithms.contract import Prepared
 from gridcount.data.transitions import HUGE, Batch, Transitions, first_where
 from gridcount.networks import Normaliser
-from gridcount.training.judging import caution
+from gridcount.training.judging import caution_flag
 from gridcount.training.loop import SeedMetrics
 
-EXPLODED = 1e8  # no metric of a healthy run reaches this many squares of what its rewards can add up to,
-LEAST_SCALE = 100.0  # of which at least this is taken for granted: rewards of 1 for ever
-LARGE_RETURN = 1e6  # sums of rewards beyond which networks hardly learn values
+EXPLODED = 1e8  # a metric above this times the squared largest return means divergence;
+LEAST_SCALE = 100.0  # the largest return is assumed to be at least this: a reward of 1 at every step
+LARGE_RETURN = 1e6  # networks do not learn sums of rewards above this
 
 
 class Diverged(RuntimeError):
@@ -29,15 +29,15 @@ class Diverged(RuntimeError):
 
 
 def metric_limit(algorithm: Any, rows: Batch) -> float:
-    """What no metric may reach: losses are squares of values, and values grow with the rewards."""
+    """The limit of all metrics: losses are squares of values, and values grow with the rewards."""
     scale = float(np.abs(rows.reward).max()) / max(1 - getattr(algorithm, "discount", 0.0), 1e-6)
     return EXPLODED * max(scale, LEAST_SCALE) ** 2
 
 
 def find_divergence(metrics: SeedMetrics, limit: float, seeds: Sequence[int], states: Sequence[Any]) -> tuple[int, str] | None:
-    """The seed and what became of it, of the first bad metric or weight; None where training is healthy.
+    """The seed and the problem of the first bad metric or weight; None if there is none.
 
-    Weights that went bad in a block's last update have not been seen by any metric yet.
+    Weights are checked too, because no metric includes a block's last update.
     """
     bad_metrics = (
         (seed, f"metric '{name}' became {value:.3g}")
@@ -55,7 +55,7 @@ def find_divergence(metrics: SeedMetrics, limit: float, seeds: Sequence[int], st
 
 
 def why_diverged(prepared: Prepared, data: Transitions | None, q: float | None) -> str:
-    """The likeliest cause of values that exploded, and what to do about it."""
+    """The most likely cause of the divergence, and advice."""
     if huge := _huge_value(prepared, data):
         return huge
     algorithm = prepared.algorithm
@@ -63,18 +63,19 @@ def why_diverged(prepared: Prepared, data: Transitions | None, q: float | None) 
     largest = float(np.abs(prepared.rows.reward).max()) * float(scale)
     if discount is not None and largest / max(1 - discount, 1e-6) > LARGE_RETURN:
         total, by = largest / max(1 - discount, 1e-6), 10 ** math.ceil(math.log10(largest))
-        way = f"--reward-scale {scale / by:g}" if hasattr(algorithm, "reward_scale") else f"divide the rewards by {by:g}"
-        return f"Rewards of up to {largest:.4g} add up to {total:.4g} with a discount of {discount:g}, which networks learn badly: {way}."
+        way = f"set --reward-scale {scale / by:g}" if hasattr(algorithm, "reward_scale") else f"divide the rewards by {by:g}"
+        cause = f"Rewards of up to {largest:.4g} add up to {total:.4g} with a discount of {discount:g}"
+        return f"{cause}. Networks do not learn such large values well: {way}."
     flags = [f"a smaller --{name.replace('_', '-')}" for name in ("critic_rate", "policy_rate") if hasattr(algorithm, name)][:1]
     if hasattr(algorithm, "layer_norm") and not algorithm.layer_norm:
         flags.append("--layer-norm")
     if q is not None and math.isfinite(q) and discount is not None:
-        flags.append(caution(algorithm, more=q > 0))
+        flags.append(caution_flag(algorithm, more=q > 0))
     return f"Try {', or '.join(flags)}." if flags else "Try other hyper-parameters."
 
 
 def _huge_value(prepared: Prepared, data: Transitions | None) -> str | None:
-    """A value of the data that is too large as the algorithm learns from it, by its column and row; None where there is none."""
+    """A message with the column and row of a value that is too large for the algorithm; None if there is none."""
     algorithm, rows = prepared.algorithm, prepared.rows
     seen: Any = Normaliser.fit(rows.observation) if getattr(algorithm, "normalise", False) else np.asarray
     for column, name in {"observation": "{}", "next_observation": "next {}"}.items():
@@ -89,6 +90,6 @@ def _huge_value(prepared: Prepared, data: Transitions | None) -> str | None:
 def _too_large(name: str, found: tuple[int, int, float]) -> str:
     row, _, value = found
     return (
-        f"The data holds {value:.4g} in column '{name}' at transition {row:,}, too large to learn from: repair or"
-        " remove that row, or bring the column to smaller units."
+        f"The dataset has {value:.4g} in column '{name}' at transition {row:,}, which is too large. Repair or"
+        " remove that row, or rescale the column."
     )

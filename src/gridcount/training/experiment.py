@@ -12,20 +12,20 @@ from gridcount.data.load import load, recorded_environment
 from gridcount.data.log import Log
 from gridcount.data.maze2d import Progress
 from gridcount.data.transitions import Transitions
-from gridcount.evaluation.environments import dimensions, has_environment, refuse_misfit, why_none
+from gridcount.evaluation.environments import dimensions, has_environment, validate_dimensions, why_no_environment
 from gridcount.training import run as runs
 from gridcount.training.judging import LogJudge
 from gridcount.training.logs import Row
 from gridcount.training.progress import Display
-from gridcount.training.run import Plan, Stops, never
+from gridcount.training.run import Plan, Stops, never_stop
 
-EVALUATE_EVERY = 5000  # updates, where nobody says otherwise
-Tell = Callable[[str, list[checks.Finding]], None]  # shows a dataset's problems to a person
+EVALUATE_EVERY = 5000  # updates, by default
+ShowFindings = Callable[[str, list[checks.Finding]], None]  # shows a dataset's problems to the user
 
 
 @dataclass(frozen=True)
 class Experiment:
-    """What is ready to be trained: a plan with every automatic value settled, and the data it was settled by."""
+    """An experiment that is ready to be trained: a plan without automatic values, and its data."""
 
     plan: Plan
     prepared: Prepared
@@ -34,16 +34,16 @@ class Experiment:
 
     @classmethod
     def prepare(cls, plan: Plan, algorithm: Any, data: Transitions, *, resumed: Path | None = None) -> "Experiment":
-        """Settle what depends on the data, and refuse what cannot be carried out before a directory is made for it.
+        """Set the automatic values from the data, and validate the plan before a directory is created.
 
-        A run that is resumed must be the same experiment, and keeps the schedule it began with.
+        A resumed run must be the same experiment, and keeps its schedule.
         """
         before = runs.read_plan(resumed).fields if resumed else {}
         prepared = with_run_length(algorithm, plan.updates, before).prepare(data)
         plan = replace(plan, fields=runs.settings(prepared.algorithm), fingerprint=runs.fingerprint(data))
-        runs.refuse_unfit(plan, prepared)
+        runs.validate_plan(plan, prepared)
         if resumed:
-            runs.refuse_other_plan(resumed, plan)
+            runs.validate_same_plan(resumed, plan)
         return cls(plan, prepared, data, LogJudge.fit(data, prepared))
 
     def train(
@@ -54,9 +54,9 @@ class Experiment:
         keep: int = 2,
         keep_policies: int | None = None,
         save_every: float = 60.0,
-        callback: Stops = never,
+        callback: Stops = never_stop,
     ) -> list[Row]:
-        """Carry it out in a directory, from its newest checkpoint if there is one; returns all rows of metrics."""
+        """Train in a directory, from its newest checkpoint if there is one; returns all rows of metrics."""
         return runs.train(
             self.plan,
             self.prepared,
@@ -71,10 +71,10 @@ class Experiment:
         )
 
 
-def load_checked(plan: Plan, *, memory_map: bool = False, tell: Tell, progress: Progress | None = None) -> Transitions:
-    """A plan's data, all its problems told before an hour is spent on it; errors end the experiment.
+def load_checked(plan: Plan, *, memory_map: bool = False, show: ShowFindings, progress: Progress | None = None) -> Transitions:
+    """Load a plan's data and show all its problems; raises ValueError if there are errors.
 
-    It is left on disk where asked, or where it would fill more than half of the memory.
+    The data stays on disk if `memory_map` is set, or if it would fill more than half of the memory.
     """
     findings: list[checks.Finding] | None = None
     units = plan.action_units()
@@ -86,37 +86,39 @@ def load_checked(plan: Plan, *, memory_map: bool = False, tell: Tell, progress: 
     try:
         data = _load(plan, memory_map, judge, progress)
     except ValueError:
-        _tell_loud(plan.dataset, findings or [], tell)
+        _show_problems(plan.dataset, findings or [], show)
         raise
-    if findings is None:  # imported or left on disk: the log itself was judged when it was imported
+    if findings is None:  # imported or on disk: the log was checked at the import
         findings = checks.check(data)
-    refuse_bad(plan.dataset, findings, tell)
+    validate_findings(plan.dataset, findings, show)
     return data
 
 
-def refuse_bad(name: str, findings: list[checks.Finding], tell: Tell) -> None:
-    """Tell a dataset's errors and warnings, and raise where it has errors."""
-    _tell_loud(name, findings, tell)
+def validate_findings(name: str, findings: list[checks.Finding], show: ShowFindings) -> None:
+    """Show a dataset's errors and warnings, and raise ValueError if it has errors."""
+    _show_problems(name, findings, show)
     if errors := [finding for finding in findings if finding.severity == "error"]:
-        told = "; ".join(f"'{finding.column}' {finding.problem}" if finding.column else finding.problem for finding in errors)
-        raise ValueError(f"{name}: {told}. Repair the errors before training; `gridcount data check` shows them with their rows")
+        problems = "; ".join(f"'{finding.column}' {finding.problem}" if finding.column else finding.problem for finding in errors)
+        raise ValueError(f"{name}: {problems}. Repair the errors before training; `gridcount data check` lists them with their rows")
 
 
 def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Transitions]:
-    """The data and the prepared algorithm of a run, as they were when it started; the data may be at hand already."""
+    """The data and the prepared algorithm of a run, as when it started; `data` is used if it is given."""
     plan, algorithm = runs.read_plan(run), runs.algorithm_of(run)
     if data is None:
         try:
             data = _load(plan)
         except (ValueError, OSError) as error:
-            raise ValueError(f"{run}: the run needs the data it was trained on, and looked for it at {plan.dataset}: {error}") from error
+            raise ValueError(
+                f"{run}: the run needs the data it was trained on, which could not be loaded from {plan.dataset}: {error}"
+            ) from error
     if (found := runs.fingerprint(data)) != plan.fingerprint:
         raise ValueError(f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})")
     return algorithm.prepare(data), data
 
 
 def find_environment(dataset: str, wanted: str | None) -> tuple[str | None, str]:
-    """Where to score policies, and if nowhere, why: training must not need the simulator of a dataset that comes with one."""
+    """The environment that scores policies, or None and the reason; training must not need a simulator."""
     if wanted is not None:
         return wanted, ""
     if has_environment(dataset):
@@ -127,23 +129,23 @@ def find_environment(dataset: str, wanted: str | None) -> tuple[str | None, str]
         return dataset, ""
     collected = recorded_environment(dataset)
     if collected is None:
-        return None, why_none(dataset)
+        return None, why_no_environment(dataset)
     if collected.options:
-        return None, f"the log was collected in {collected.id} with options of its own ({', '.join(collected.options)})"
+        return None, f"the log was collected in {collected.id} with non-default options ({', '.join(collected.options)})"
     try:
         dimensions(collected.id)
     except (ImportError, ValueError) as error:
         message = f"{dataset}: the log was collected in {collected.id}"
-        return None, f"{message}, which cannot be made here: {str(error).splitlines()[0]}"
+        return None, f"{message}, which cannot be created here: {str(error).splitlines()[0]}"
     return collected.id, ""
 
 
-def without_misfit(plan: Plan, data: Transitions) -> tuple[Plan, str]:
-    """The plan without an environment that nobody asked for and that does not fit the data, and why it was left out."""
+def drop_unfit_environment(plan: Plan, data: Transitions) -> tuple[Plan, str]:
+    """The plan without a default environment that does not match the data, and the reason."""
     if plan.environment is None:
         return plan, ""
     try:
-        refuse_misfit(plan.environment, data.observation_dim, data.action_dim)
+        validate_dimensions(plan.environment, data.observation_dim, data.action_dim)
     except ValueError as error:
         return replace(plan, environment=None), str(error).split(";")[0]
     return plan, ""
@@ -158,6 +160,6 @@ def _load(
     return load(plan.dataset, columns, memory_map=memory_map or None, judge=judge, progress=progress, **reading)
 
 
-def _tell_loud(name: str, findings: list[checks.Finding], tell: Tell) -> None:
-    if loud := [finding for finding in findings if finding.severity != "note"]:
-        tell(name, loud)
+def _show_problems(name: str, findings: list[checks.Finding], show: ShowFindings) -> None:
+    if serious := [finding for finding in findings if finding.severity != "note"]:
+        show(name, serious)

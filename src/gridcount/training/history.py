@@ -1,4 +1,4 @@
-"""What a run has evaluated, checked against what it planned."""
+"""A run's evaluations, checked against its plan."""
 
 from itertools import chain
 from pathlib import Path
@@ -9,8 +9,8 @@ from gridcount.training.run import Plan
 
 
 def evaluations_of(directory: Path, plan: Plan) -> list[Row]:
-    """A run's rows; refused where they are not its plan's, or where one is missing that the run has written."""
-    saved = numbered(directory / "checkpoints")  # first, for a live run writes rows before it saves
+    """A run's rows; raises ValueError if a row is not part of the plan, or if a written row is missing."""
+    saved = numbered(directory / "checkpoints")  # read first, because a running process writes rows before it saves
     reached = min(int(saved[-1].stem), plan.updates) if saved else 0
     path = directory / METRICS
     rows = read_rows(directory) if path.exists() else []
@@ -22,7 +22,7 @@ def evaluations_of(directory: Path, plan: Plan) -> list[Row]:
         missing = _first_missing({row["updates"] for row in rows if row["seed"] == seed}, plan, reached)
         if missing is not None:
             message = f"the evaluation of seed {seed} at update {missing:,} is missing"
-            raise ValueError(f"{path}: {message}. Put the file back as the run wrote it, or leave the run out")
+            raise ValueError(f"{path}: {message}. Restore the file as the run wrote it, or leave the run out")
     return rows
 
 

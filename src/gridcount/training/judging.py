@@ -1,4 +1,4 @@
-"""What a log alone says of a policy: whether it has the policy's actions, and what its rewards allow values to be."""
+"""Checks of a policy against its log: whether the log has its actions, and which values the rewards allow."""
 
 import math
 from dataclasses import fields
@@ -15,9 +15,9 @@ from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import Act
 from gridcount.training.logs import Row
 
-FAR = 0.05  # of the possible range, or of its larger end: how far beyond it values are worth a warning
-NEGLIGIBLE = 1e-4  # rewards that the discount makes smaller than this are not summed one by one
-CAUTION = {  # fields that keep a policy near the log and its values low -> whether more of them does
+FAR = 0.05  # share of the possible range beyond which values cause a warning
+NEGLIGIBLE = 1e-4  # discount factors below this are not summed one by one
+CAUTION = {  # fields that keep a policy close to the log -> whether a larger value does
     "pessimism": True,
     "support_cost": True,
     "conservatism": True,
@@ -33,7 +33,7 @@ CAUTION = {  # fields that keep a policy near the log and its values low -> whet
 
 
 class Worth(NamedTuple):
-    """What decisions can be worth, as sums of discounted rewards: by the log's smallest and largest reward, and as the log's went."""
+    """Bounds on values: the smallest and largest possible sum of discounted rewards, and the log's own returns."""
 
     low: float  # no sum of the log's rewards is smaller
     high: float  # or larger
@@ -50,10 +50,10 @@ class Worth(NamedTuple):
         rows: NDArray[np.int64],
         discount: float,
     ) -> "Worth":
-        """From all rewards, and the returns from some rows on; episodes that were cut off go on at the log's mean reward."""
+        """Compute from all rewards and the returns of some rows; truncated episodes continue at the log's mean reward."""
         smallest, largest, mean = float(reward.min()), float(reward.max()), float(reward.mean(dtype=np.float64))
         horizon = 1 / max(1 - discount, 1e-6)
-        ends_early = bool(np.any(terminated))  # a single reward may then be all there is
+        ends_early = bool(np.any(terminated))  # a return may then be a single reward
         low = min(smallest * horizon, smallest) if ends_early else smallest * horizon
         high = max(largest * horizon, largest) if ends_early else largest * horizon
         ends = np.append(np.flatnonzero(episode_end), len(reward) - 1)
@@ -67,23 +67,23 @@ class Worth(NamedTuple):
         return cls(low, high, float(returns.min()), float(returns.mean()), float(returns.max()))
 
     def problem(self, q: float, ended: bool = False) -> str | None:
-        """What is wrong with a mean value of the log's decisions; None where nothing is.
+        """The problem of a mean value of the log's actions; None if there is none.
 
-        Values start near 0, so before training has ended they are only blamed for being on the far side of it.
+        Values start near 0, so during training only values beyond the far bound are a problem.
         """
         slack = FAR * max(self.high - self.low, abs(self.high), abs(self.low), 1e-6)
         low, worst, high = (self.low, self.worst, self.high) if ended else (min(self.low, 0), min(self.worst, 0), max(self.high, 0))
         if q > high + slack:
-            return f"far above {self.high:.4g}, the most that the log's rewards can add up to"
+            return f"far above {self.high:.4g}, the largest possible sum of the log's rewards"
         if q < low - slack:
-            return f"far below {self.low:.4g}, the least that the log's rewards can add up to"
+            return f"far below {self.low:.4g}, the smallest possible sum of the log's rewards"
         if q < worst - slack:
-            return f"far below {self.worst:.4g}, the least that any decision of the log was worth ({self.mean:.4g} on average)"
+            return f"far below {self.worst:.4g}, the smallest return in the log ({self.mean:.4g} on average)"
         return None
 
 
 class LogJudge:
-    """Both, for one log and one algorithm."""
+    """Support and value bounds for one log and one algorithm."""
 
     def __init__(self, support: LogSupport, worth: Worth | None, algorithm: Any):
         self.support, self.worth, self.algorithm = support, worth, algorithm
@@ -91,7 +91,7 @@ class LogJudge:
 
     @classmethod
     def fit(cls, data: Transitions, prepared: Prepared) -> "LogJudge":
-        """Look once through the log; the grid is that of GPC-SAC's fast preset whatever is trained, so that figures compare."""
+        """Read the log once; the grid is always that of GPC-SAC's fast preset, so that results are comparable."""
         grid = make_algorithm("gpc-sac", data.name, "fast")
         bins = auto_bins(data.action_dim)[0] if grid.bins == "auto" else int(grid.bins)
         support = LogSupport.fit(
@@ -103,38 +103,38 @@ class LogJudge:
         discount = getattr(prepared.algorithm, "discount", None)
         rewards = getattr(prepared.algorithm, "reward_scale", 1.0) * np.asarray(prepared.rows.reward)
         worth = None
-        if discount is not None and len(rewards) == len(data):  # rewards as the algorithm scaled them, for so are its values
+        if discount is not None and len(rewards) == len(data):  # rewards on the scale of the algorithm's values
             worth = Worth.fit(rewards, np.asarray(prepared.rows.terminated), data.episode_end, support.rows, discount)
         return cls(support, worth, prepared.algorithm)
 
     def measure(self, act: Act) -> Row:
-        """A policy's figures for the metrics, and those of the log's own actions beside."""
+        """The metrics of a policy's actions, and the same metrics of the log's own actions."""
         found = self.support.measure(act(self.support.observation))
         itself = {f"{name}_expected": value for name, value in self.support.itself._asdict().items()}
         return {name: value for name, value in (found._asdict() | itself).items() if math.isfinite(value)}
 
     def warning(self, row: Row) -> str | None:
-        """What to tell of a row's values while the run trains; each problem once."""
+        """A warning about a row's values during training; each problem is reported once."""
         problem = None if self.worth is None or "q_data" not in row else self.worth.problem(row["q_data"])
         if problem is None or (kind := problem.split()[1]) in self._warned:
             return None
         self._warned.add(kind)
         q = f"{row['q_data']:.4g}"
-        return f"warning: seed {row['seed']} values the log's decisions at {q} on average (Q), {problem}: {self.way_out(problem)}"
+        return f"warning: seed {row['seed']} estimates a mean value (Q) of {q} for the log's actions, {problem}: {self.way_out(problem)}"
 
     def way_out(self, problem: str) -> str:
-        """Which flags to change about a problem of values."""
+        """The flags that may solve a problem of values."""
         low = "below" in problem
         floor = ""
         if low and self.worth is not None and getattr(self.algorithm, "q_floor", math.inf) < self.worth.worst:
             floor = f", or --q-floor {self.worth.worst:.4g}"
-        return f"try {caution(self.algorithm, more=not low)}{floor}"
+        return f"try {caution_flag(self.algorithm, more=not low)}{floor}"
 
 
-def caution(algorithm: Any, more: bool) -> str:
-    """Which flag makes an algorithm more or less cautious, in words."""
+def caution_flag(algorithm: Any, more: bool) -> str:
+    """The flag that makes an algorithm more or less cautious, as text."""
     own = {field.name for field in fields(algorithm)}
     for name, grows in CAUTION.items():
         if name in own:
             return f"a {'larger' if grows == more else 'smaller'} --{name.replace('_', '-')} (it is {getattr(algorithm, name):g})"
-    return "an algorithm that keeps near the log, such as gpc-sac, cql or bc" if more else "more updates"
+    return "an algorithm that stays close to the log, such as gpc-sac, cql or bc" if more else "more updates"

@@ -1,7 +1,7 @@
-"""What a run writes down: metrics as JSON lines and as TensorBoard event files, cut back to a checkpoint on resume.
+"""A run's metrics as JSON lines and TensorBoard event files, truncated to the checkpoint on resume.
 
-The event format is two length-prefixed, checksummed records deep; writing it here saves a dependency on TensorFlow's protocol
-buffers, and lets a resumed run go on in the same file.
+The event format is simple: length-prefixed records with checksums. Writing it here avoids a dependency on TensorFlow's protocol
+buffers, and a resumed run can append to the same file.
 """
 
 import hashlib
@@ -35,7 +35,7 @@ def headline(row: Mapping[str, Any]) -> tuple[str, float | None]:
 class Marks(msgspec.Struct, frozen=True, kw_only=True):
     """How long each log file was at a checkpoint, and the SHA-256 of that much of `metrics.jsonl`; old checkpoints have no digest.
 
-    Event files hold the clock, so their digests would make the checkpoints of equal runs differ; they can be made again anyway.
+    Event files contain times, so their digests would differ between equal runs; they can be rebuilt anyway.
     """
 
     sizes: dict[str, Count]
@@ -46,9 +46,9 @@ class MetricLog:
     """A run's metrics: `metrics.jsonl`, and one TensorBoard event file per seed."""
 
     def __init__(self, directory: Path, seeds: tuple[int, ...], marks: Marks):
-        """Open the files, each cut back to what it held at the checkpoint (nothing after it happened).
+        """Open the files, each truncated to its size at the checkpoint.
 
-        An event file that does not hold it any more is made again from `metrics.jsonl`; `rebuilt` names those.
+        A damaged event file is rebuilt from `metrics.jsonl`; `rebuilt` lists those.
         """
         self._files: dict[str, _LogFile] = {}
         self.rebuilt: list[str] = []
@@ -77,12 +77,12 @@ class MetricLog:
         self._files[event_file(row["seed"])].write(_record(_event(time.time(), step=row["updates"], scalars=scalars)))
 
     def flush(self) -> None:
-        """Let others read what was written so far."""
+        """Flush the files, so that other processes can read them."""
         for file in self._files.values():
             file.flush()
 
     def marks(self) -> Marks:
-        """Put everything on the disk and tell what each file holds, for the checkpoint to remember."""
+        """Flush everything to disk and return the size and digest of each file, for the checkpoint."""
         for file in self._files.values():
             file.sync()
         sizes = {name: file.size for name, file in self._files.items()}
@@ -123,12 +123,12 @@ class _LogFile:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        with suppress(OSError):  # what a full disk could not take was told when it was written
+        with suppress(OSError):  # the error of a full disk was raised when it was written
             self._file.close()
 
 
 def read_marked(directory: Path, name: str, marks: Marks) -> bytes | None:
-    """As much of a log file as a checkpoint knows; None where the file does not hold that any more, or never did."""
+    """The part of a log file that a checkpoint covers; None if the file does not hold it."""
     path = directory / name
     if name not in marks.sizes or not path.exists():
         return None
@@ -144,11 +144,11 @@ def event_file(seed: int) -> str:
 
 
 def read_rows(directory: Path) -> list[Row]:
-    """All rows of a run's metrics; a last line that a live run is still writing, or a killed one never finished, is left out."""
+    """All rows of a run's metrics; an incomplete last line is left out."""
     path = directory / METRICS
     if not path.exists():
         raise FileNotFoundError(f"{directory}: not a run directory, it holds no {METRICS}")
-    way_out = "put the file back as the run wrote it, or leave the run out"
+    way_out = "restore the file as the run wrote it, or leave the run out"
     rows: list[Row] = []
     for number, row in enumerate(read_lines(path, dict[str, Whole | Real | None], way_out), start=1):
         convert_record(row, _RowKeys, f"{path}, line {number}", way_out)
@@ -157,7 +157,7 @@ def read_rows(directory: Path) -> list[Row]:
 
 
 class _RowKeys(msgspec.Struct):
-    """What every row has."""
+    """The fields of every row."""
 
     updates: Count
     seed: Count

@@ -41,14 +41,14 @@ class Learners(Protocol):
     def advance(self, start: int, updates: int | None = None, then: int | None = None) -> SeedMetrics:
         """Make a block of updates from update `start` on, for every seed.
 
-        `updates` says how many, where they are not as many as usual (another program is compiled for it), and `then` how many come next.
+        `updates` is the number of updates if it is not the usual one (another program is compiled), and `then` is the next number.
         """
 
 
 class SideBySide:
     """Each seed runs the same compiled program on a thread of its own: on a CPU this uses every core and wastes no work.
 
-    A seed's arithmetic is the very one it would do alone.
+    A seed gives the same results as when it is trained alone.
     """
 
     def __init__(self, block: Block, states: Sequence[Any], rows: Batch, keys: Sequence[Array]):
@@ -79,12 +79,12 @@ class SideBySide:
 
 
 class Vectorised:
-    """All seeds in one vectorised program, spread over the devices there are: what accelerators want."""
+    """All seeds in one vectorised program, distributed over all devices; this suits accelerators."""
 
     def __init__(self, block: Block, states: Sequence[Any], rows: Batch, keys: Sequence[Array]):
         self._count = len(states)
         devices = jax.devices()
-        each = -(-self._count // len(devices))  # every device gets as many seeds, some of them perhaps one that nobody looks at
+        each = -(-self._count // len(devices))  # every device gets the same number of seeds; some may be padding
         shares = -(-self._count // each)
         states, keys = ([*values, *[values[-1]] * (shares * each - self._count)] for values in (states, keys))
         mesh = Mesh(np.array(devices[:shares]), ("seeds",))
@@ -109,9 +109,9 @@ class Vectorised:
 
 
 class OnDisk:
-    """Seeds side by side, their batches read from memory-mapped columns while the block before is still being learnt from.
+    """Seeds in parallel; their batches are read from memory-mapped columns during the previous block.
 
-    Only the gathering differs from rows in memory: the batches, and so the bits, are the same.
+    The batches are the same as from rows in memory, so the results are identical.
     """
 
     def __init__(self, algorithm: Algorithm[Any], updates: int, states: Sequence[Any], rows: Batch, keys: Sequence[Array]):
@@ -168,7 +168,7 @@ def _sized(block: Block, updates: int | None) -> Block:
 
 
 def make_learners(algorithm: Algorithm[Any], updates: int, states: Sequence[Any], rows: Batch, keys: Sequence[Array]) -> Learners:
-    """Side by side on a CPU (two seeds by vmap cost more than two seeds), vectorised on accelerators, from disk where the data is."""
+    """Parallel threads on a CPU (vmap is slower there), vectorised on accelerators, from disk if the data is memory-mapped."""
     observation: Any = rows.observation
     if isinstance(observation, np.memmap):
         return OnDisk(algorithm, updates, states, rows, keys)

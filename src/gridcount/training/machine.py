@@ -1,4 +1,4 @@
-"""What a run ran on: machine, versions, and the commit of this code where it is a checkout of its own."""
+"""The machine and versions of a run, and the commit of this code if it is a git checkout."""
 
 import os
 import platform
@@ -20,7 +20,7 @@ PACKAGES = ("gridcount", "jax", "jaxlib", "equinox", "optax", "numpy", "mujoco",
 
 
 class Start(msgspec.Struct, frozen=True):
-    """An entry of a run's `environment.json`, as far as others read it; what an old run does not say is left out."""
+    """The fields of an `environment.json` entry that other modules read; old runs may lack some."""
 
     started: str | None = None
     commit: str | None = None
@@ -37,7 +37,7 @@ class Start(msgspec.Struct, frozen=True):
 
 
 def read_starts(directory: Path) -> list[dict[str, Any]]:
-    """The entries of a run's `environment.json`, checked, with all that they say; none where there is no such file."""
+    """All validated entries of a run's `environment.json`; empty if there is no such file."""
     return _read(directory)[0]
 
 
@@ -47,9 +47,9 @@ def describe_starts(directory: Path) -> list[Start]:
 
 
 def _read(directory: Path) -> tuple[list[dict[str, Any]], list[Start]]:
-    """The entries with all that they say, and as far as others read them."""
+    """The entries as dictionaries, and as typed records."""
     path = directory / "environment.json"
-    way_out = "put the file back as the run wrote it, or delete it: it only records machines and versions"
+    way_out = "restore the file as the run wrote it, or delete it: it only records machines and versions"
     if not path.exists():
         return [], []
     entries = read_record(path, list[dict[str, Any]], way_out)
@@ -72,7 +72,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def peak_gigabytes() -> float | None:
-    """The most memory this process ever held, or its accelerators where it has them; None where the system does not say."""
+    """Peak memory of this process, or of its accelerators; None if the system does not report it."""
     used = [(device.memory_stats() or {}).get("peak_bytes_in_use", 0) for device in jax.local_devices() if device.platform != "cpu"]
     if used:
         return float(sum(used)) / 1e9
@@ -80,7 +80,7 @@ def peak_gigabytes() -> float | None:
 
 
 def commit_of(file: Path) -> str:
-    """The commit of the repository that tracks a file; a package installed inside somebody's repository is not part of it."""
+    """The commit of the repository that tracks a file; a package installed inside another repository has none."""
     try:
         _git(file, "ls-files", "--error-unmatch", file.name)
         return _git(file, "describe", "--always", "--dirty")

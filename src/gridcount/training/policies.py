@@ -1,4 +1,4 @@
-"""The policies of a run: those kept in its folder `policy/`, or in runs that have none, those of its last checkpoint."""
+"""The policies of a run: from its folder `policy/`, or without one from its last checkpoint."""
 
 from pathlib import Path
 
@@ -15,11 +15,11 @@ LAST, ORACLE = "last", "oracle"
 def policies_of(path: Path, *, seed: int | None = None, at: int | str = LAST) -> list[Policy]:
     """The policies of a run directory, or of a folder `policy/`: each seed's, or one seed's.
 
-    `at` is a number of updates whose policies were kept, "last", or "oracle": the kept one with the best score in training, which is a
-    choice that needs an environment.
+    `at` is a number of updates whose policies were kept, "last", or "oracle": the kept one with the best score in training, which
+    needs an environment.
     """
     if not has_policy(path):
-        return _of_checkpoint(path, seed, at)
+        return _from_checkpoint(path, seed, at)
     facts = read_facts(policy_folder(path))
     seeds = facts.seeds if seed is None else (seed,)
     if at == ORACLE:
@@ -35,19 +35,19 @@ def _best(path: Path, seed: int) -> int:
     scores = {row["updates"]: headline(row)[1] for row in found}
     scored: dict[int, float] = {updates: score for updates, score in scores.items() if score is not None}
     if not scored:
-        raise ValueError(f"{run}: no kept policy of seed {seed} was scored in training, so there is no best one; leave the choice at last")
+        raise ValueError(f"{run}: no kept policy of seed {seed} was scored in training, so there is no best one; use last instead")
     return max(scored, key=lambda updates: scored[updates])
 
 
-def _of_checkpoint(run: Path, seed: int | None, at: int | str) -> list[Policy]:
-    """The policies in a run's last checkpoint, which take its training data to read."""
+def _from_checkpoint(run: Path, seed: int | None, at: int | str) -> list[Policy]:
+    """The policies in a run's last checkpoint; reading them needs the training data."""
     plan = runs.read_plan(run)
     if seed is not None and seed not in plan.seeds:
         raise ValueError(f"{run}: there is no seed {seed}; it holds {', '.join(map(str, plan.seeds))}")
     prepared, data = load_again(run)
     states, _, done = runs.restore_policies(run, prepared)
     if at not in (LAST, done):
-        raise ValueError(f"{run}: only the policy of its last checkpoint can be read, after {done:,} updates")
+        raise ValueError(f"{run}: only the policy of its last checkpoint is available, after {done:,} updates")
     facts = runs.policy_facts(plan, data)
     found = zip(plan.seeds, states, strict=True)
     return [Policy(runs.host_actor(prepared, state), facts, seed=each, updates=done) for each, state in found if seed in (None, each)]

@@ -1,4 +1,4 @@
-"""What people see while a run trains: a live bar in a terminal, one line per evaluation in a log file."""
+"""Progress of a run: a live bar in a terminal, one line per evaluation in a log file."""
 
 import time
 from types import TracebackType
@@ -11,7 +11,7 @@ from gridcount.training.logs import headline
 
 
 class Display(Protocol):
-    """Told of every block and every evaluation."""
+    """Receives every block and every evaluation."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
@@ -19,7 +19,7 @@ class Display(Protocol):
         """A run of `updates` starts (or goes on) at `done`."""
 
     def pretrained(self, what: str, done: int, updates: int) -> None:
-        """A block of what is learnt before the run itself ended."""
+        """A block of pre-training ended."""
 
     def advance(self, done: int, metrics: dict[str, list[float]]) -> None:
         """A block ended."""
@@ -28,11 +28,11 @@ class Display(Protocol):
         """A seed was evaluated."""
 
     def warn(self, text: str) -> None:
-        """Something about the run that a person should know now."""
+        """Show a warning about the run."""
 
 
 class ConsoleDisplay:
-    """A live bar where there is a terminal, plain lines where there is none."""
+    """A live bar in a terminal, plain lines otherwise."""
 
     def __init__(self, console: Console):
         self._console = console
@@ -65,7 +65,7 @@ class ConsoleDisplay:
         self._bar.update(self._task, total=updates, completed=done, description="compiling")
 
     def pretrained(self, what: str, done: int, updates: int) -> None:
-        """A block of what is learnt before the run itself ended."""
+        """A block of pre-training ended."""
         self._bar.update(self._task, total=updates, completed=done, description=f"learning the {what} first")
         if done == updates:
             self._console.print(f"{what} learnt in {updates:,} updates", highlight=False, soft_wrap=True)
@@ -90,7 +90,7 @@ class ConsoleDisplay:
             f"update {row['updates']:>9,}  seed {row['seed']}  {score}{self._losses(row)}"
             f"{self._rate(row['updates']):.0f} updates/s  {duration(left)} left",
             highlight=False,
-            soft_wrap=True,  # a log file has one line per evaluation, however narrow it is taken to be
+            soft_wrap=True,  # one line per evaluation, whatever the width
         )
         self._bar.update(self._task, description=self._describe())
 
@@ -103,7 +103,7 @@ class ConsoleDisplay:
         return score + self._losses(self._metrics).strip()
 
     def warn(self, text: str) -> None:
-        """Something about the run that a person should know now."""
+        """Show a warning about the run."""
         self._console.print(text, style="yellow", highlight=False, soft_wrap=True)
 
     @staticmethod
@@ -113,7 +113,7 @@ class ConsoleDisplay:
 
 
 def duration(seconds: float) -> str:
-    """Seconds as people read them."""
+    """Seconds as readable text."""
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"

@@ -17,11 +17,11 @@ import numpy as np
 from gridcount import __version__
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import EPOCH, Prepared, Report, act, with_new_names
-from gridcount.algorithms.ranges import refuse_out_of_range
+from gridcount.algorithms.ranges import validate_ranges
 from gridcount.data.catalogue import unknown
 from gridcount.data.cut import ActionUnits
 from gridcount.data.transitions import Transitions
-from gridcount.evaluation.environments import dimensions, refuse_misfit
+from gridcount.evaluation.environments import dimensions, validate_dimensions
 from gridcount.evaluation.rollouts import Act, InUnits, evaluate
 from gridcount.files import archive, locked, read_record, validate_no_links, write_whole
 from gridcount.files.archive import numbered, prune
@@ -45,16 +45,16 @@ OWN_FILES = (
     "checkpoints",
     store.FOLDER,
     "tensorboard",
-)  # what a run makes besides config.json, which comes first
-AFTER_BLOCK = "stopping after this block of updates; press Ctrl-C again to stop at once"
-AT_ONCE = "stopped at once; go on from the last checkpoint, if there is one, with --run {} --resume"
+)  # files of a run besides config.json, which is written first
+AFTER_BLOCK = "stopping after this block of updates; press Ctrl-C again to stop immediately"
+AT_ONCE = "stopped immediately; resume from the last checkpoint, if there is one, with --run {} --resume"
 
 
-Stops = Callable[[Row], bool | None]  # sees a row of metrics and says whether the run should stop
+Stops = Callable[[Row], bool | None]  # receives a row of metrics and returns True to stop the run
 
 
-def never(row: Row) -> None:
-    """A callback that stops nothing."""
+def never_stop(row: Row) -> None:
+    """A callback that never stops the run."""
 
 
 class Interrupted(RuntimeError):
@@ -63,33 +63,33 @@ class Interrupted(RuntimeError):
 
 @dataclass(frozen=True)
 class Plan:
-    """What to train, on what, for how long: everything a run's result depends on, besides code and machine."""
+    """Everything that a run's result depends on, besides code and machine."""
 
     dataset: str  # a name or a file
     environment: str | None  # where policies are scored; None: they are not
     algorithm: str
-    fields: dict[str, Any]  # the algorithm's hyper-parameters, every "auto" settled
+    fields: dict[str, Any]  # the algorithm's hyper-parameters, without "auto"
     seeds: tuple[Count, ...]
     updates: AtLeastOne
     evaluate_every: AtLeastOne
     episodes: AtLeastOne
     fingerprint: str  # of the data
-    scale_actions: bool = False  # how a file's actions came to lie in [-1, 1]
+    scale_actions: bool = False  # how a file's actions were scaled to [-1, 1]
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
     source: str = ""  # of a published name: "d4rl" or "generated"; "" for a file, and where it was not recorded
     columns: dict[str, str] = field(default_factory=dict)  # of a table: role -> the columns that were named for it
 
     def check(self) -> None:
-        """Refuse a plan that cannot be carried out, before anything is computed."""
+        """Raise ValueError for an invalid plan, before anything is computed."""
         self.check_numbers()
         if self.algorithm not in ALGORITHMS:
             raise unknown("algorithm", self.algorithm, tuple(ALGORITHMS))
         if self.environment is not None:
-            dimensions(self.environment)  # which makes it, or says why not
+            dimensions(self.environment)  # creates it, or raises the reason
 
     def check_numbers(self) -> None:
-        """Refuse numbers that no run can have."""
+        """Raise ValueError for invalid numbers."""
         if not self.seeds or self.updates < 1 or self.evaluate_every < 1 or self.episodes < 1:
             raise ValueError("seeds, updates, evaluate-every and episodes must all be at least 1")
         if min(self.seeds) < 0:
@@ -103,7 +103,7 @@ class Plan:
         return done == self.updates or done % self.evaluate_every == 0
 
     def action_units(self) -> ActionUnits:
-        """How the data came to have its actions in [-1, 1]."""
+        """How the data's actions were scaled to [-1, 1]."""
         return ActionUnits(self.scale_actions, self.action_low, self.action_high)
 
     def block_after(self, done: int) -> int:
@@ -119,15 +119,15 @@ class Plan:
         if lost := [name for name in self.fields if name not in kind.__dataclass_fields__]:
             raise unknown(f"setting of {self.algorithm}", lost[0], tuple(kind.__dataclass_fields__))
         algorithm = kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in self.fields.items()})
-        refuse_out_of_range(algorithm)
+        validate_ranges(algorithm)
         return algorithm
 
 
 def settings(algorithm: Any) -> dict[str, Any]:
     """An algorithm's hyper-parameters, as a plan keeps them."""
     values = {each.name: getattr(algorithm, each.name) for each in fields(algorithm)}
-    unsaid = {each.name for each in fields(algorithm) if each.metadata.get("later") and values[each.name] == each.default}
-    return {name: value for name, value in values.items() if name not in unsaid}
+    omitted = {each.name for each in fields(algorithm) if each.metadata.get("added_later") and values[each.name] == each.default}
+    return {name: value for name, value in values.items() if name not in omitted}
 
 
 def read_plan(directory: Path) -> Plan:
@@ -135,7 +135,7 @@ def read_plan(directory: Path) -> Plan:
     path = directory / "config.json"
     if not path.exists():
         raise FileNotFoundError(f"{directory}: not a run directory, it holds no config.json")
-    plan = read_record(path, Plan, "put the file back as the run wrote it, or start a new run", closed=True)
+    plan = read_record(path, Plan, "restore the file as the run wrote it, or start a new run", closed=True)
     try:
         plan.check_numbers()
     except ValueError as error:
@@ -164,21 +164,21 @@ def train(
     save_every: float = 60.0,
     data: Transitions | None = None,
     judge: LogJudge | None = None,
-    callback: Stops = never,
+    callback: Stops = never_stop,
 ) -> list[Row]:
-    """Carry out a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics.
+    """Train a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics.
 
-    With the data that `prepared` was made of, policies are compared with it at every evaluation, their actions are in its units, and
-    they are kept in the folder `policy/`: as many as checkpoints, unless `keep_policies` says otherwise.
-    A judge that was fitted to it before is used as it is. `callback` sees every row of metrics, and the run stops where it returns True.
+    If `data` is given, policies are compared with it at every evaluation, their actions are in its units, and they are kept in the
+    folder `policy/`: as many as checkpoints, or `keep_policies`. A `judge` that was fitted before is reused.
+    `callback` receives every row of metrics; the run stops if it returns True.
     """
-    refuse_unfit(plan, prepared)
+    validate_plan(plan, prepared)
     kept = Kept.checked(keep, keep_policies, save_every)
     busy = f"{directory}: another process is training this run; wait until it ends, or stop it first"
     validate_no_links(directory)
     with locked(directory / "run", busy):
         if (directory / "config.json").exists():
-            refuse_other_plan(directory, plan)
+            validate_same_plan(directory, plan)
         elif found := [name for name in OWN_FILES if (directory / name).exists()]:
             raise ValueError(f"{directory / found[0]}: was not written by gridcount; name an empty directory with --run")
         if judge is None and data is not None:
@@ -203,11 +203,11 @@ class Kept(NamedTuple):
         return cls(checkpoints, policies, seconds)
 
 
-def refuse_unfit(plan: Plan, prepared: Prepared) -> None:
-    """Refuse what cannot be carried out with this data, before a directory is made for it."""
+def validate_plan(plan: Plan, prepared: Prepared) -> None:
+    """Raise ValueError if the plan is invalid for this data, before a directory is created."""
     plan.check()
     if plan.environment is not None:
-        refuse_misfit(plan.environment, prepared.rows.observation.shape[1], prepared.rows.action.shape[1])
+        validate_dimensions(plan.environment, prepared.rows.observation.shape[1], prepared.rows.action.shape[1])
 
 
 def _train(
@@ -243,12 +243,12 @@ def _train(
                     last_save = time.monotonic()
             if stop.requested and training.done < plan.updates:
                 training.save(kept)
-                raise Interrupted(f"stopped at update {training.done:,}; everything is in {directory}")
+                raise Interrupted(f"stopped at update {training.done:,}; all files are in {directory}")
     return read_rows(directory)
 
 
 def _newest(directory: Path, plan: Plan, prepared: Prepared) -> tuple[list[Any] | None, Record]:
-    """The states and the record of a run's newest checkpoint; without one no states, and the record of a run that begins."""
+    """The states and the record of a run's newest checkpoint; without a checkpoint, None and an empty record."""
     saved = numbered(directory / "checkpoints")
     if not saved:
         return None, Record(updates=0, pending=[], sizes={})
@@ -259,16 +259,16 @@ def _newest(directory: Path, plan: Plan, prepared: Prepared) -> tuple[list[Any] 
 
 
 def _open_log(directory: Path, plan: Plan, record: Record) -> MetricLog:
-    """The run's metrics as they were at a checkpoint; files that had to be made again are named."""
+    """The run's metrics as at a checkpoint; prints which files were rebuilt."""
     log = MetricLog(directory, plan.seeds, record)
     for name in log.rebuilt:
-        print(f"{directory / name} was missing or changed, and was made again from metrics.jsonl", file=sys.stderr)
+        print(f"{directory / name} was missing or changed, and was rebuilt from metrics.jsonl", file=sys.stderr)
     return log
 
 
 @dataclass
 class _Training:
-    """A run while it trains: the steps between which it can stop."""
+    """A run during training, in steps between which it can stop."""
 
     plan: Plan
     prepared: Prepared
@@ -287,7 +287,7 @@ class _Training:
         self.limit = metric_limit(self.prepared.algorithm, self.prepared.rows)
 
     def advance(self, size: int) -> None:
-        """Make a block of updates, and stop where it diverged."""
+        """Make a block of updates; raises Diverged if it diverged."""
         metrics = self.learners.advance(self.done, size, self.plan.block_after(self.done + size))
         if found := find_divergence(metrics, self.limit, self.plan.seeds, self.learners.states):
             raise self._diverged(*found, metrics)
@@ -296,7 +296,7 @@ class _Training:
         self.display.advance(self.done, self.pending[-1][1])
 
     def evaluate(self) -> list[Row]:
-        """Score every seed's policy, hold it against the log, and write a row each."""
+        """Score every seed's policy, compare it with the log, and write a row for each."""
         in_units = None if self.data is None else self.data.in_units
         states, observation_dim = self.learners.states, self.prepared.rows.observation.shape[1]
         evaluations = _evaluate(self.plan, self.act, states, self.done, in_units, observation_dim)
@@ -329,16 +329,16 @@ class _Training:
             self._save_policies(self.data, kept.policies)
 
     def _save_policies(self, data: Transitions, keep: int) -> None:
-        """Keep what acting needs, apart from what training needs."""
+        """Write the policies without the training state."""
         folder = self.directory / store.FOLDER
         if not (folder / store.COUNTS).exists():
             store.write_counts(folder, LogCounts.fit(data))
         actors = {seed: self.prepared.algorithm.actor(state) for seed, state in zip(self.plan.seeds, self.learners.states, strict=True)}
         store.write_actors(folder, self.done, actors, keep)
-        store.write_facts(folder, policy_facts(self.plan, data))  # last: with it the folder is a policy
+        store.write_facts(folder, policy_facts(self.plan, data))  # last: a folder with this file is a complete policy
 
     def _diverged(self, seed: int, what: str, metrics: SeedMetrics) -> Diverged:
-        """What to raise, with the last good checkpoint and the likeliest cause."""
+        """The error to raise, with the last good checkpoint and the most likely cause."""
         kept = numbered(self.directory / "checkpoints")
         last = f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. "
         q = float(metrics["q_data"][self.plan.seeds.index(seed)]) if "q_data" in metrics else None
@@ -346,14 +346,14 @@ class _Training:
 
 
 def host_actor(prepared: Prepared, state: Any) -> Actor:
-    """A state's policy in NumPy's arrays."""
+    """A state's policy as NumPy arrays."""
     made = prepared.algorithm.actor(state)
     actor: Actor = jax.tree.map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "shape") else leaf, made)  # flags stay as they are
     return actor
 
 
 def policy_facts(plan: Plan, data: Transitions) -> store.Facts:
-    """What a run's policies are, for whoever acts with them."""
+    """The description of a run's policies."""
     return store.Facts(
         algorithm=plan.algorithm,
         fields=plan.fields,
@@ -373,25 +373,25 @@ def restore_policies(directory: Path, prepared: Prepared) -> tuple[list[Any], li
     plan = read_plan(directory)
     saved = numbered(directory / "checkpoints")
     if not saved:
-        raise FileNotFoundError(f"{directory}: the run has no checkpoint yet; let it train a little longer")
+        raise FileNotFoundError(f"{directory}: the run has no checkpoint yet; wait until it has written one")
     states, record = _restore(saved[-1], [_template(prepared)] * len(plan.seeds), plan)
     acting = jax.jit(partial(act, prepared.algorithm))
     return states, [_policy(acting, state) for state in states], record.updates
 
 
-def refuse_other_plan(directory: Path, plan: Plan) -> None:
-    """A run goes on as it began: only its number of updates may grow."""
+def validate_same_plan(directory: Path, plan: Plan) -> None:
+    """Raise ValueError if a resumed run has another plan; only its number of updates may grow."""
     before, after = (json.loads(json.dumps(asdict(each))) for each in (read_plan(directory), plan))
     if after["updates"] < before["updates"]:
         raise ValueError(f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}")
     free = {"updates"}
     if before["fingerprint"] == after["fingerprint"]:
-        free |= {"dataset", "source", "columns"}  # the same rows, wherever they lie and whatever they are called
+        free |= {"dataset", "source", "columns"}  # the same rows, whatever their path and names
     before, after = (each | each.pop("fields") | dict.fromkeys(free) for each in (before, after))
     changed = {name: (before.get(name), after.get(name)) for name in before | after if before.get(name) != after.get(name)}
     if changed:
         listed = "; ".join(f"{name} was {old}, now {new}" for name, (old, new) in changed.items())
-        raise ValueError(f"{directory}: cannot resume, because {listed}. Repeat the run's own flags, or start a new run")
+        raise ValueError(f"{directory}: cannot resume, because {listed}. Use the run's own flags, or start a new run")
 
 
 def fingerprint(data: Transitions) -> str:
@@ -417,12 +417,12 @@ def _template(prepared: Prepared) -> Any:
 
 
 def _reporting(display: Display, seed: int, stop: Stop) -> Report:
-    """What tells the display of a seed's pre-training, and ends it when the user wants to stop."""
+    """A callback that reports a seed's pre-training to the display, and stops it if the user wants to stop."""
 
     def report(what: str, done: int, updates: int) -> None:
         display.pretrained(f"seed {seed}: {what}", done, updates)
         if stop.requested:
-            raise Interrupted(f"stopped while learning the {what} of seed {seed}, which starts again when the run goes on")
+            raise Interrupted(f"stopped while learning the {what} of seed {seed}, which starts again when the run is resumed")
 
     return report
 
@@ -445,7 +445,7 @@ def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], R
 
 
 def _evaluate(plan: Plan, act: Any, states: list[Any], done: int, in_units: InUnits | None, observation_dim: int) -> list[dict[str, float]]:
-    """Each seed's scores; start states differ from evaluation to evaluation, but not from run to run."""
+    """Each seed's scores; start states differ between evaluations, but not between runs."""
     if plan.environment is None:
         return [{} for _ in plan.seeds]
     name, episodes = plan.environment, plan.episodes

@@ -1,4 +1,4 @@
-"""Time and memory that training itself took, a line of `times.jsonl` per evaluation."""
+"""Time and memory of training, one line of `times.jsonl` per evaluation."""
 
 import json
 from pathlib import Path
@@ -12,21 +12,21 @@ TIMES = "times.jsonl"
 
 
 class Times(msgspec.Struct, frozen=True):
-    """What training took until an evaluation."""
+    """Time and memory of training until an evaluation."""
 
     updates: Count
     seconds: float
-    gigabytes: float | None = None  # the most memory the process ever held
+    gigabytes: float | None = None  # peak memory of the process
 
 
 def read_times(directory: Path) -> list[Times]:
-    """All lines, or none where there is no such file."""
+    """All lines; empty if there is no such file."""
     path = directory / TIMES
-    return read_lines(path, Times, "delete the file: it only tells how long the run took") if path.exists() else []
+    return read_lines(path, Times, "delete the file: it only records how long the run took") if path.exists() else []
 
 
 def keep_times(directory: Path, done: int) -> list[Times]:
-    """Cut the file back to the evaluations up to an update, from which a run goes on."""
+    """Truncate the file to the evaluations up to the update from which a run resumes."""
     kept = [each for each in read_times(directory) if each.updates <= done]
     write_whole(directory / TIMES, "".join(map(_line, kept)), durable=False)
     return kept

@@ -169,10 +169,10 @@
       this.cross = shape("line", { class: "cross", y1: top, y2: bottom, x1: 0, x2: 0, visibility: "hidden" });
       this.rubber = shape("rect", { class: "rubber", visibility: "hidden" });
       svg.append(this.cross, this.rubber);
-      if (!this.lines.length) svg.append(shape("text", { class: "empty", x: (left + right) / 2, y: (top + bottom) / 2, "text-anchor": "middle" }, this.options.empty?.() || "nothing is picked"));
-      this.tell(this.cursor);
+      if (!this.lines.length) svg.append(shape("text", { class: "empty", x: (left + right) / 2, y: (top + bottom) / 2, "text-anchor": "middle" }, this.options.empty?.() || "no method is selected"));
+      this.showValues(this.cursor);
     }
-    tell(x) {
+    showValues(x) {
       this.cursor = x;
       const hide = x === null || !this.lines.length;
       this.readout.hidden = hide;
@@ -219,7 +219,7 @@
       });
       svg.addEventListener("pointermove", (event) => {
         const now = place(event);
-        this.tell(now.x);
+        this.showValues(now.x);
         if (!start) return;
         const tall = Math.abs(now.py - start.py) > 24, { box } = this.frame;
         for (const [name, value] of Object.entries({
@@ -238,8 +238,8 @@
         this.zoom({ x: [Math.min(from.x, now.x), Math.max(from.x, now.x)], y: tall ? [Math.min(from.y, now.y), Math.max(from.y, now.y)] : null });
       });
       svg.addEventListener("pointercancel", () => { start = null; this.rubber.setAttribute("visibility", "hidden"); });
-      svg.addEventListener("pointerleave", () => { if (!start) this.tell(null); });
-      svg.addEventListener("blur", () => this.tell(null));
+      svg.addEventListener("pointerleave", () => { if (!start) this.showValues(null); });
+      svg.addEventListener("blur", () => this.showValues(null));
       svg.addEventListener("dblclick", () => this.zoom(null));
       svg.addEventListener("wheel", (event) => {
         if (document.activeElement !== svg && !event.ctrlKey) return; // the page scrolls until a plot is clicked
@@ -249,9 +249,9 @@
       svg.addEventListener("keydown", (event) => {
         const { x } = this.frame, middle = this.cursor ?? (x[0] + x[1]) / 2, step = (x[1] - x[0]) / 50;
         const actions = {
-          ArrowLeft: () => this.tell(Math.max(x[0], middle - step)), ArrowRight: () => this.tell(Math.min(x[1], middle + step)),
+          ArrowLeft: () => this.showValues(Math.max(x[0], middle - step)), ArrowRight: () => this.showValues(Math.min(x[1], middle + step)),
           "+": () => this.around(0.7, middle), "=": () => this.around(0.7, middle), "-": () => this.around(1.4, middle),
-          Escape: () => { this.tell(null); this.zoom(null); }, 0: () => this.zoom(null),
+          Escape: () => { this.showValues(null); this.zoom(null); }, 0: () => this.zoom(null),
         };
         if (actions[event.key] && !event.ctrlKey && !event.metaKey) { event.preventDefault(); actions[event.key](); }
       });
