@@ -19,6 +19,7 @@ from test_policy import BOUNDS, ROLES, write_log
 import gridcount as gc
 from gridcount.algorithms import ALGORITHMS
 from gridcount.benchmark.cells import Cell, run_cell
+from gridcount.benchmark.suites import read_suite
 from gridcount.cli import main
 from gridcount.files.archive import numbered
 from gridcount.training.checkpoints import load as load_checkpoint
@@ -58,17 +59,32 @@ def test_the_code_in_the_docs_runs(page: str, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_python_the_command_line_and_a_benchmark_cell_end_in_the_same_bits(
-    log: Path, data: gc.Transitions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
+def test_python_the_command_line_and_a_benchmark_cell_end_in_the_same_bits(log: Path, data: gc.Transitions, tmp_path: Path) -> None:
     gc.train(data, "gpc-anchor", seeds=2, out=tmp_path / "python", **SMALL)
     words = ["--algo", "gpc-anchor", "--seeds", "2", "--hidden", "16", "16", "--batch-size", "16", "--updates", "40", "--no-plot"]
     assert main(["train", str(log), *ROLES, *BOUNDS, *words, "--evaluate-every", "20", "--run", str(tmp_path / "line")]) == 0
-    assert main(["data", "import", str(log), *ROLES, *BOUNDS, "--name", "reactor"]) == 0
-    changes = {"hidden": (16, 16), "batch_size": 16}
-    cell = Cell("mine", "gpc-anchor", "reactor", "", "fast", changes, (0, 1), 40, 20, 1, "reactor")
-    run_cell(cell, tmp_path / "cell")
+    suite = f"""
+        title = "mine"
+        datasets = ["reactor"]
+        algorithms = ["gpc-anchor"]
+        preset = "fast"
+        seeds = 2
+        updates = 40
+        evaluate_every = 20
+        episodes = 1
+        fields = {{ hidden = [16, 16], batch_size = 16 }}
+        data = {{ reactor = "{log}" }}
+        [columns.reactor]
+        observation = "temp_*"
+        action = "valve"
+        reward = "yield"
+        episode = "batch"
+        action_low = 0
+        action_high = 100
+    """
+    (tmp_path / "mine.toml").write_text(suite)
+    (cell,) = read_suite(str(tmp_path / "mine.toml")).cells()
+    run_cell(Cell.from_json(cell.to_json()), tmp_path / "cell")
     python = last_arrays(tmp_path / "python")
     assert same(python, last_arrays(tmp_path / "line"))
     assert same(python, last_arrays(tmp_path / "cell"))

@@ -202,3 +202,20 @@ def test_a_folder_gives_the_datasets_that_it_holds(tmp_path: Path, capsys: pytes
     for folder, problem in {"empty": "it holds no dataset of recollected", "missing": "there is no such folder"}.items():
         assert main(["benchmark", "recollected", "--data", str(tmp_path / folder), "--dry-run"]) == 2
         assert problem in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("reading", "message"),
+    [
+        ("[columns.other]\naction = 'valve'", "dataset in [columns] 'other'"),
+        ("[columns.log]\nactions = 'valve'", "Did you mean 'action'"),
+        ("[columns.log]\naction = 3", "[columns.log] action is 3; it must be text"),
+        ("[columns.log]\nscale_actions = 1", "scale_actions is 1; it must be true or false"),
+        ("[columns.log]\naction_low = 'zero'", "action_low is 'zero'; it must be a number or a list of numbers"),
+    ],
+)
+def test_a_mapping_of_columns_that_makes_no_sense_is_refused(reading: str, message: str, tmp_path: Path) -> None:
+    text = f'title = "t"\ndatasets = ["log"]\nalgorithms = ["bc"]\n[data]\nlog = "log.csv"\n{reading}\n'
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_suite(str(tmp_path / "mine.toml"))

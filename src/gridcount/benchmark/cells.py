@@ -5,7 +5,7 @@ import json
 import os
 import re
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cache, cached_property
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +15,7 @@ from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import with_old_names
 from gridcount.data import check as checks
 from gridcount.data.catalogue import MAZE_NAMES, NAMES
+from gridcount.data.columns import ROLES
 from gridcount.data.download import published
 from gridcount.data.load import load
 from gridcount.data.maze2d import FORMAT, is_generated
@@ -47,6 +48,7 @@ class Cell:
     data: str  # what is loaded: the dataset's name, or a file
     environment: str | None = None  # where policies are scored; None: the dataset's own, if it has one
     scored: bool = True  # whether policies are rolled out at all
+    reading: dict[str, Any] = field(default_factory=dict)  # of a table: its columns by role, and the units of its actions
 
     @property
     def label(self) -> str:
@@ -57,6 +59,8 @@ class Cell:
         """A name for all settings except the seeds: cells with the same key are seeds of the same experiment."""
         algorithm = make_algorithm(self.algorithm, self.dataset, self.preset, **self.changes)
         facts = asdict(replace(self, seeds=(), suite="", variant="", preset="", changes={}, data=""))
+        if not self.reading:
+            del facts["reading"]  # which is newer than the first results
         text = json.dumps([facts, with_old_names(type(algorithm), runs.settings(algorithm)), self.origin()], sort_keys=True)
         safe = re.sub(r"[^\w.-]", "_", self.dataset)  # it is part of file names and patterns
         return "--".join((self.algorithm, safe, hashlib.sha256(text.encode()).hexdigest()[:10]))
@@ -95,8 +99,8 @@ class Cell:
     def from_json(cls, text: str) -> "Cell":
         """A cell from its JSON."""
         cell = decode_record(text.encode(), cls, "a cell", "run the suite's command again, which writes it again", closed=True)
-        changes = {name: tuple(value) if isinstance(value, list) else value for name, value in cell.changes.items()}
-        return replace(cell, changes=changes)
+        changes, reading = ({name: _frozen(value) for name, value in each.items()} for each in (cell.changes, cell.reading))
+        return replace(cell, changes=changes, reading=reading)
 
 
 def run_cell(cell: Cell, directory: Path) -> list[Row]:
@@ -113,6 +117,8 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
             evaluate_every=cell.evaluate_every,
             episodes=cell.episodes,
             fingerprint="",
+            columns={role: name for role, name in cell.reading.items() if role in ROLES},
+            **{name: value for name, value in cell.reading.items() if name not in ROLES},
         )
         data = load_checked(plan, show=_print_findings)
         algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
@@ -272,6 +278,11 @@ def _ranges(seeds: tuple[int, ...]) -> str:
     starts = [seed for seed in seeds if seed - 1 not in seeds]
     ends = [seed for seed in seeds if seed + 1 not in seeds]
     return "-".join(str(start) if start == end else f"{start}to{end}" for start, end in zip(starts, ends, strict=True))
+
+
+def _frozen(value: Any) -> Any:
+    """JSON's lists as tuples."""
+    return tuple(value) if isinstance(value, list) else value
 
 
 def _recipe() -> str:

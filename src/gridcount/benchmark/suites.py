@@ -2,7 +2,7 @@
 
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatch
 from math import isfinite
 from pathlib import Path
@@ -13,6 +13,8 @@ from gridcount.algorithms.contract import EPOCH, run_length_fields
 from gridcount.algorithms.presets import planned_updates
 from gridcount.benchmark.cells import Cell
 from gridcount.data.catalogue import NAMES, unknown
+from gridcount.data.columns import ROLES
+from gridcount.data.cut import ActionUnits
 
 FOLDER = Path(__file__).parent / "suites"
 EVALUATIONS = 5  # of a run shorter than a suite's interval: it has a curve and a headline over several all the same
@@ -47,6 +49,7 @@ class Suite:
     data: dict[str, str] = field(default_factory=dict)  # dataset -> a file to read it from
     environments: dict[str, str] = field(default_factory=dict)  # dataset -> a Gymnasium id to score it in, where it has none of its own
     scored: bool = True  # whether policies are rolled out at all
+    columns: dict[str, dict[str, Any]] = field(default_factory=dict)  # dataset -> of a table: its columns by role, its actions' units
 
     def __post_init__(self) -> None:
         for name in ("seeds", "updates", "evaluate_every", "episodes"):
@@ -85,6 +88,7 @@ class Suite:
             data=self.data.get(dataset, dataset),
             environment=self.environments.get(dataset),
             scored=self.scored,
+            reading={name: _as_bounds(name, value) for name, value in self.columns.get(dataset, {}).items()},
         )
 
 
@@ -174,7 +178,7 @@ KINDS: dict[str, tuple[type, str]] = {
     **dict.fromkeys(("title", "kind", "preset"), (str, "text")),
     **dict.fromkeys(("seeds", "updates", "evaluate_every", "episodes"), (int, "a whole number")),
     **dict.fromkeys(("datasets", "algorithms", "variants"), (list, "a list")),
-    **dict.fromkeys(("fields", "algorithm_fields", "published", "data", "environments"), (dict, "a table")),
+    **dict.fromkeys(("fields", "algorithm_fields", "published", "data", "environments", "columns"), (dict, "a table")),
     "scored": (bool, "true or false"),
 }
 AVERAGE = "average"  # for a number that a paper prints only over all datasets
@@ -230,6 +234,8 @@ def _validate_entries(written: dict[str, Any]) -> None:
                 raise unknown(f"dataset in [{word}]", dataset, tuple(datasets))
             if not isinstance(value, str):
                 raise ValueError(f"[{word}] {dataset} is {value!r}; it must be text")
+    for dataset, reading in written.get("columns", {}).items():
+        _validate_reading(dataset, reading, tuple(datasets))
     if written.get("kind", "scores") not in ("scores", "ablation", "cost"):
         raise unknown("kind", written["kind"], ("scores", "ablation", "cost"))
     known = {name for algorithm in algorithms for name in ALGORITHMS[algorithm].__dataclass_fields__}
@@ -238,6 +244,39 @@ def _validate_entries(written: dict[str, Any]) -> None:
             raise unknown("field of these algorithms", word, tuple(known))
     for algorithm, numbers in written.get("published", {}).items():
         _validate_published(algorithm, numbers, (*datasets, AVERAGE))
+
+
+def _validate_reading(dataset: str, reading: Any, datasets: tuple[str, ...]) -> None:
+    """Raise ValueError if a table of [columns] is not one of roles and units of actions."""
+    if dataset not in datasets:
+        raise unknown("dataset in [columns]", dataset, datasets)
+    if not isinstance(reading, dict):
+        raise ValueError(f"[columns] {dataset} is {reading!r}; it must be a table such as {{ action = 'valve' }}")
+    units = {each.name for each in fields(ActionUnits)}
+    for name, value in reading.items():
+        if name not in (*ROLES, *units):
+            raise unknown(f"entry of [columns.{dataset}]", name, (*ROLES, *units))
+        if name in ROLES:
+            fits = isinstance(value, str)
+        elif name == "scale_actions":
+            fits = isinstance(value, bool)
+        else:
+            fits = all(map(_is_number, value if isinstance(value, list) else [value]))
+        if not fits:
+            raise ValueError(f"[columns.{dataset}] {name} is {value!r}; it must be {_kind_of(name)}")
+
+
+def _as_bounds(name: str, value: Any) -> Any:
+    """A bound of actions as a plan has it; anything else as it is."""
+    if name not in ("action_low", "action_high"):
+        return value
+    return tuple(map(float, value if isinstance(value, list) else [value]))
+
+
+def _kind_of(name: str) -> str:
+    if name in ROLES:
+        return "text: a column, a glob or a list with commas"
+    return "true or false" if name == "scale_actions" else "a number or a list of numbers"
 
 
 def _validate_published(algorithm: str, numbers: Any, datasets: tuple[str, ...]) -> None:

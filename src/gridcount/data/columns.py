@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 
 REQUIRED = ("observation", "action", "reward")
+ROLES = (*REQUIRED, "terminated", "truncated", "episode", "next_observation")
 
 DEFAULTS = {  # the first that matches a column of the table is taken
     "observation": ("observation", "observations", "obs", "state", "observation_*", "observations_*", "obs_*", "state_*"),
@@ -40,9 +41,8 @@ class Columns:
     @classmethod
     def of(cls, source: str, given: Mapping[str, str]) -> "Columns":
         """Columns from recorded roles; `source` is the file name for messages."""
-        roles = [field.name for field in fields(cls)]
-        if odd := [role for role in given if role not in roles]:
-            raise ValueError(f"{source}: 'columns' has the unknown role '{odd[0]}'; the roles are {', '.join(roles)}")
+        if odd := [role for role in given if role not in ROLES]:
+            raise ValueError(f"{source}: 'columns' has the unknown role '{odd[0]}'; the roles are {', '.join(ROLES)}")
         return cls(**given)
 
 
