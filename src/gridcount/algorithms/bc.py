@@ -14,6 +14,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.ranges import Positive, Step, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.networks import Deterministic, Normaliser
@@ -33,10 +34,10 @@ class BCState(NamedTuple):
 class BC:
     """Behavioural cloning of the whole log, or of its best episodes."""
 
-    hidden: tuple[int, ...] = (256, 256)  # hidden layers of the policy
-    batch_size: int = 256  # rows per update
-    policy_rate: float = 3e-4  # Adam step of the policy
-    best_share: float = 1.0  # share of the episodes that is cloned, those of the highest return (the X of X%BC); 1: all
+    hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of the policy
+    batch_size: Whole = 256  # rows per update
+    policy_rate: Positive = 3e-4  # Adam step of the policy
+    best_share: Step = 1.0  # share of the episodes that is cloned, those of the highest return (the X of X%BC); 1: all
     normalise: bool = True  # shift and scale observations to mean 0 and deviation 1 over the log
 
     def prepare(self, data: Transitions) -> Prepared:

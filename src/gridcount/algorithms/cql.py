@@ -14,6 +14,7 @@ import optax
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
+from gridcount.algorithms.ranges import Count, Number, Positive, Weight, Whole
 from gridcount.algorithms.sac import (
     SACState,
     SoftFields,
@@ -64,14 +65,14 @@ class Part(NamedTuple):
 class CQL(SoftFields):
     """SAC whose critics are conservative about actions the log does not hold."""
 
-    policy_rate: float = 1e-4  # Adam step of the policy and the temperature (the authors' code)
-    conservatism: float = 5.0  # weight of the gap between sampled and logged actions (alpha; 5 or 10 in the authors' code)
-    lagrange_threshold: float | None = None  # tune a multiplier so that the weighted gap stays near this (tau); None: fixed weight
+    policy_rate: Positive = 1e-4  # Adam step of the policy and the temperature (the authors' code)
+    conservatism: Weight = 5.0  # weight of the gap between sampled and logged actions (alpha; 5 or 10 in the authors' code)
+    lagrange_threshold: Number | None = None  # tune a multiplier so that the weighted gap stays near this (tau); None: fixed weight
     scale_threshold: bool = added_later(False)  # lower the threshold to correct for fewer than 10 sampled actions of a kind
-    sampled_actions: int = 10  # actions drawn from each of the uniform distribution, pi(s) and pi(s')
+    sampled_actions: Whole = 10  # actions drawn from each of the uniform distribution, pi(s) and pi(s')
     entropy_backup: bool = False  # bootstrap SAC's entropy too; the authors' default leaves it out (deterministic_backup)
     max_backup: bool = False  # bootstrap the best of the sampled next actions (max_q_backup in the authors' code)
-    imitation_updates: int = 0  # the policy imitates the log for so many updates; 40,000 in the authors' code
+    imitation_updates: Count = 0  # the policy imitates the log for so many updates; 40,000 in the authors' code
 
     def prepare(self, data: Transitions) -> Prepared:
         """CQL takes the rows as they are."""

@@ -10,6 +10,7 @@ import jax
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.ranges import Weight
 from gridcount.algorithms.sac import (
     SACState,
     bellman_target,
@@ -31,7 +32,7 @@ from gridcount.policy.actor import Actor
 class EDAC(EnsembleFields):
     """SAC-N with diversified action gradients."""
 
-    diversity: float = 1.0  # weight of the cosines between the critics' action gradients (eta)
+    diversity: Weight = 1.0  # weight of the cosines between the critics' action gradients (eta)
     compare_some: bool = False  # compare min(N, dim A) critics drawn anew per update, as the authors' code does; the paper compares all
 
     def prepare(self, data: Transitions) -> Prepared:

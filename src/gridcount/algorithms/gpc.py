@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from gridcount.algorithms.contract import EPOCH, Metrics, Prepared, added_later, renamed
+from gridcount.algorithms.ranges import AtLeastOne, Count, Number, Weight, Whole
 from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
 from gridcount.counts.grid import CODES, DEFAULT_RESOLUTION, Grid, StateResolution, fit_states
 from gridcount.counts.tables import Table, empty_table, visit_rows
@@ -26,22 +27,22 @@ from gridcount.networks import Critics, Normaliser
 class CountFields:
     """Hyper-parameters of counting, whatever the host: fields only, written once."""
 
-    bins: int | Literal["auto"] = "auto"  # partitions per dimension (alpha in Eq. 2; column m of the paper's table)
-    pessimism: float | Literal["auto"] = "auto"  # scale of the uncertainty (alpha of u)
-    q_floor: float | Literal["auto"] = "auto"  # penalised values stay above this; 0 in the paper
-    beta: float = 1.0  # share of u that is subtracted from Q(s, a~pi)
-    beta_next: float = 0.1  # share of u that is subtracted from Q(s', a'~pi), where ood_next_weight is above 0
-    in_weight: float = 1.0  # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
-    ood_weight: float = 0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
-    ood_next_weight: float = 0.0  # weight of the (s', a'~pi) term; the text says 1, the published results let no gradient through it: 0
+    bins: Whole | Literal["auto"] = "auto"  # partitions per dimension (alpha in Eq. 2; column m of the paper's table)
+    pessimism: Weight | Literal["auto"] = "auto"  # scale of the uncertainty (alpha of u)
+    q_floor: Number | Literal["auto"] = "auto"  # penalised values stay above this; 0 in the paper
+    beta: Weight = 1.0  # share of u that is subtracted from Q(s, a~pi)
+    beta_next: Weight = 0.1  # share of u that is subtracted from Q(s', a'~pi), where ood_next_weight is above 0
+    in_weight: Weight = 1.0  # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
+    ood_weight: Weight = 0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
+    ood_next_weight: Weight = 0.0  # weight of the (s', a'~pi) term; the text says 1, the published results let no gradient through it: 0
     prior: Literal["none", "dataset", "dataset-only"] = "none"  # initial counts: none, the log's actions, or only ever these
     relative: bool = False  # subtract only the part of u above u of the log's own action at s; not in the paper
-    margin: float = 3.0  # width of the grid relative to the data's range (m in Eq. 2)
-    state_bins: int | None = None  # partitions per state dimension; None: as bins
+    margin: AtLeastOne = 3.0  # width of the grid relative to the data's range (m in Eq. 2)
+    state_bins: Whole | None = None  # partitions per state dimension; None: as bins
     state_resolution: StateResolution = renamed(DEFAULT_RESOLUTION, published="leading")  # which columns distinguish states, and how finely
-    most_visits: int = added_later(0)  # counts are capped at this, so that u stops decreasing; 0: no cap, as in the paper
+    most_visits: Count = added_later(0)  # counts are capped at this, so that u stops decreasing; 0: no cap, as in the paper
     normalise: bool = added_later(False)  # networks see observations normalised by the log's mean and standard deviation; not in the paper
-    table_megabytes: int = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
+    table_megabytes: Whole = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
 
 
 class Updated(Protocol):

@@ -16,6 +16,7 @@ from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report, run_length
 from gridcount.algorithms.gpc import number
+from gridcount.algorithms.ranges import Number, Positive, Step, Weight, Whole
 from gridcount.algorithms.td3 import PolicyLoss, TD3Fields, TD3State, bellman_target, init_networks, step_critics, step_policy
 from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
 from gridcount.counts.units import RewardUnits
@@ -51,26 +52,26 @@ class AnchorState(NamedTuple):
 class GPCAnchor(TD3Fields):
     """TD3 with count-based pessimism and a policy anchored to the log, in the log's own units."""
 
-    hidden: tuple[int, ...] = (256, 256)  # hidden layers of policy and critics
+    hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of policy and critics
     layer_norm: bool = True  # LayerNorm in the critics
-    target_step: float = 0.01  # how far the target networks move per update (tau)
-    policy_every: int = 1  # critic updates per update of the policy and the targets
-    anchor: float = 0.1  # weight of the squared distance to the log's action in deviations (lambda), beside values in units of their gain
-    pessimism: float = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
-    support_cost: float = 6.0  # what acting where the log never did costs over the horizon, in units of the spread of its returns (kappa)
-    ood_weight: float = 0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
-    ood_noise: float = 1.0  # noise on the policy's actions whose values are held down, in the log's deviations
-    smoothing: float = 0.25  # noise on the target policy's actions, in the log's deviations
-    smoothing_limit: float = 2.5  # both noises are clipped to plus or minus this, in the log's deviations
-    q_floor: float | Literal["auto"] = "auto"  # targets stay above this; auto: the worst discounted return of the log
-    reward_level: float | Literal["auto"] = "auto"  # taken from every reward; auto: their mean where only differences can matter, else 0
-    value_level: float | Literal["auto"] = "auto"  # what reward_level adds to a return of the log, to report values in its units
-    reward_unit: float | Literal["auto"] = "auto"  # what rewards are divided by; auto: so that the log's returns spread by value_spread
-    value_spread: float = 10.0  # standard deviation of the log's discounted returns, as networks see them
-    rows_per_cell: int = 128  # rows of the log in a state cell, at least
-    bins: int = 20  # partitions of each action dimension in which the log's actions are counted
-    average_step: float = 0.001  # how far the acting policy moves towards the learning one per update
-    schedule_updates: int | Literal["auto"] = run_length("auto")  # the policy's rate falls over the second half of so many; auto: the run's
+    target_step: Step = 0.01  # how far the target networks move per update (tau)
+    policy_every: Whole = 1  # critic updates per update of the policy and the targets
+    anchor: Weight = 0.1  # weight of the squared distance to the log's action in deviations (lambda), beside values in units of their gain
+    pessimism: Weight = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
+    support_cost: Weight = 6.0  # what acting where the log never did costs over the horizon, in units of the spread of its returns (kappa)
+    ood_weight: Weight = 0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
+    ood_noise: Weight = 1.0  # noise on the policy's actions whose values are held down, in the log's deviations
+    smoothing: Weight = 0.25  # noise on the target policy's actions, in the log's deviations
+    smoothing_limit: Weight = 2.5  # both noises are clipped to plus or minus this, in the log's deviations
+    q_floor: Number | Literal["auto"] = "auto"  # targets stay above this; auto: the worst discounted return of the log
+    reward_level: Number | Literal["auto"] = "auto"  # taken from every reward; auto: their mean where only differences can matter, else 0
+    value_level: Number | Literal["auto"] = "auto"  # what reward_level adds to a return of the log, to report values in its units
+    reward_unit: Positive | Literal["auto"] = "auto"  # what rewards are divided by; auto: so that the log's returns spread by value_spread
+    value_spread: Positive = 10.0  # standard deviation of the log's discounted returns, as networks see them
+    rows_per_cell: Whole = 128  # rows of the log in a state cell, at least
+    bins: Whole = 20  # partitions of each action dimension in which the log's actions are counted
+    average_step: Step = 0.001  # how far the acting policy moves towards the learning one per update
+    schedule_updates: Whole | Literal["auto"] = run_length("auto")  # the policy's rate falls over the second half; auto: of the run
 
     def prepare(self, data: Transitions) -> Prepared:
         """Automatic values from the log, and every row's cell."""

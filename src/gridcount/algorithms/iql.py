@@ -16,6 +16,7 @@ import optax
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report, run_length
+from gridcount.algorithms.ranges import Inside, Positive, Share, Step, Weight, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import advantage_weight, bellman_loss, expectile_loss, polyak, td_target
@@ -63,19 +64,19 @@ class IQLState(NamedTuple):
 class IQL:
     """In-sample value learning by expectiles, and advantage-weighted imitation."""
 
-    hidden: tuple[int, ...] = (256, 256)  # hidden layers of policy, V and critics
+    hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of policy, V and critics
     layer_norm: bool = False  # LayerNorm in V and the critics; not in the paper
-    batch_size: int = 256  # rows per update
-    discount: float = 0.99  # gamma
-    policy_rate: float = 3e-4  # Adam step of the policy at the start; it falls to 0 along half a cosine
-    schedule_updates: int = run_length(1_000_000)  # updates after which the policy's step has fallen to 0: set it to the length of the run
-    critic_rate: float = 3e-4  # Adam step of the critics
-    value_rate: float = 3e-4  # Adam step of V
-    target_step: float = 0.005  # how far the target critics move per update (alpha in the paper)
-    expectile: float = 0.7  # which expectile of Q is V (tau): 0.5 values the log's policy, towards 1 the best of its actions
-    advantage_scale: float = 3.0  # how sharply better actions are preferred (beta, the inverse temperature)
-    weight_limit: float = 100.0  # no row weighs more than this in the policy's loss
-    dropout: float = 0.0  # share of the policy's hidden units left out of each training step
+    batch_size: Whole = 256  # rows per update
+    discount: Share = 0.99  # gamma
+    policy_rate: Positive = 3e-4  # Adam step of the policy at the start; it falls to 0 along half a cosine
+    schedule_updates: Whole = run_length(1_000_000)  # updates after which the policy's step is 0: set it to the run's length
+    critic_rate: Positive = 3e-4  # Adam step of the critics
+    value_rate: Positive = 3e-4  # Adam step of V
+    target_step: Step = 0.005  # how far the target critics move per update (alpha in the paper)
+    expectile: Inside = 0.7  # which expectile of Q is V (tau): 0.5 values the log's policy, towards 1 the best of its actions
+    advantage_scale: Weight = 3.0  # how sharply better actions are preferred (beta, the inverse temperature)
+    weight_limit: Positive = 100.0  # no row weighs more than this in the policy's loss
+    dropout: Share = 0.0  # share of the policy's hidden units left out of each training step
     reward_scaling: Literal["none", "return-range", "minus-one"] = "none"  # reward * 1000 / (best - worst return), or reward - 1
 
     def prepare(self, data: Transitions) -> Prepared:

@@ -14,6 +14,7 @@ from jax import Array
 
 from gridcount.algorithms.contract import EPOCH, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import number
+from gridcount.algorithms.ranges import AtLeastOne, Number, Positive, Weight, Whole
 from gridcount.algorithms.sac import SACState, SoftFields, draw_actions, finish, init_networks, step_policy, step_temperature
 from gridcount.algorithms.steps import descend_in_parts, in_parts
 from gridcount.counts.auto import auto_q_floor
@@ -49,18 +50,18 @@ class Part(NamedTuple):
 class PBRL(SoftFields):
     """SAC with pessimism by the disagreement of an ensemble."""
 
-    policy_rate: float = 1e-4  # Adam step of the policy and the temperature (the authors' code)
-    n_critics: int = 10  # critics in the ensemble, each with a target of its own (K)
-    beta_in: float = 0.01  # how much of the uncertainty of (s', a') is taken from a target (beta_in)
-    ood_start: float = 5.0  # how much of the uncertainty of (s, a~pi) is taken at first (beta_ood)
-    ood_end: float = 1.0  # and at the end of the linear descent
-    ood_updates: int = 50_000  # updates of the linear descent
-    ood_decay: float = 1.01  # then beta_ood is divided by this whenever an epoch's values fall below those before; 1: never
-    ood_floor: float = 0.2  # and stays above this
-    beta_next: float = 0.1  # how much of the uncertainty of (s', a'~pi) is taken
-    sampled_actions: int = 10  # actions of the policy penalised at each of s and s'
-    q_floor: float | Literal["auto"] = "auto"  # penalised values stay above this; 0 in the authors' code
-    prior_scale: float = 0.0  # weight of fixed random networks added to the critics: 1 is PBRL-Prior
+    policy_rate: Positive = 1e-4  # Adam step of the policy and the temperature (the authors' code)
+    n_critics: Whole = 10  # critics in the ensemble, each with a target of its own (K)
+    beta_in: Weight = 0.01  # how much of the uncertainty of (s', a') is taken from a target (beta_in)
+    ood_start: Weight = 5.0  # how much of the uncertainty of (s, a~pi) is taken at first (beta_ood)
+    ood_end: Weight = 1.0  # and at the end of the linear descent
+    ood_updates: Whole = 50_000  # updates of the linear descent
+    ood_decay: AtLeastOne = 1.01  # then beta_ood is divided by this whenever an epoch's values fall below those before; 1: never
+    ood_floor: Weight = 0.2  # and stays above this
+    beta_next: Weight = 0.1  # how much of the uncertainty of (s', a'~pi) is taken
+    sampled_actions: Whole = 10  # actions of the policy penalised at each of s and s'
+    q_floor: Number | Literal["auto"] = "auto"  # penalised values stay above this; 0 in the authors' code
+    prior_scale: Weight = 0.0  # weight of fixed random networks added to the critics: 1 is PBRL-Prior
 
     def prepare(self, data: Transitions) -> Prepared:
         """Set the floor of penalised values."""

@@ -14,6 +14,7 @@ import optax
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
+from gridcount.algorithms.ranges import LogDeviation, Positive, Share, Step, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, polyak, soft_value, td_target, temperature_loss
@@ -48,16 +49,16 @@ class Draw(NamedTuple):
 class SoftFields:
     """Hyper-parameters that SAC and its relatives share (the paper's first table): fields only, written once."""
 
-    hidden: tuple[int, ...] = (256, 256, 256)  # hidden layers of policy and critics
+    hidden: tuple[Whole, ...] = (256, 256, 256)  # hidden layers of policy and critics
     layer_norm: bool = False  # LayerNorm in the critics; not in the paper
-    batch_size: int = 256  # rows per update
-    discount: float = 0.99  # gamma
-    policy_rate: float = 3e-4  # Adam step of the policy and the temperature
-    critic_rate: float = 3e-4  # Adam step of the critics
-    target_step: float = 0.005  # how far the target critics move per update (tau)
-    average_step: float = 1.0  # how far the acting policy moves towards the learning one per update; 1: no average, as in the paper
+    batch_size: Whole = 256  # rows per update
+    discount: Share = 0.99  # gamma
+    policy_rate: Positive = 3e-4  # Adam step of the policy and the temperature
+    critic_rate: Positive = 3e-4  # Adam step of the critics
+    target_step: Step = 0.005  # how far the target critics move per update (tau)
+    average_step: Step = 1.0  # how far the acting policy moves towards the learning one per update; 1: no average, as in the paper
     initialisation: Literal["fan-in", "published"] = added_later("fan-in")  # "published": as GPC-SAC's code: docs/gpc-sac.md
-    log_std_low: float = added_later(LOG_STD_LOW)  # the policy's log-deviation stays above this; -5 in GPC-SAC's code
+    log_std_low: LogDeviation = added_later(LOG_STD_LOW)  # the policy's log-deviation stays above this; -5 in GPC-SAC's code
 
 
 @dataclass(frozen=True)

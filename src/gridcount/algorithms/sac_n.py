@@ -10,6 +10,7 @@ import numpy as np
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.ranges import Whole
 from gridcount.algorithms.sac import (
     SACState,
     SoftFields,
@@ -31,7 +32,7 @@ from gridcount.policy.actor import Actor
 class EnsembleFields(SoftFields):
     """Hyper-parameters that SAC-N and EDAC share."""
 
-    n_critics: int = 10  # critics in the ensemble (N)
+    n_critics: Whole = 10  # critics in the ensemble (N)
     standardise_reward: bool = False  # rewards to mean 0 and standard deviation 1, as the paper does on Adroit
 
 

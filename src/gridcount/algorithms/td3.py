@@ -14,6 +14,7 @@ import optax
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.ranges import Positive, Share, Step, Weight, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, polyak, td_target
@@ -39,16 +40,16 @@ class TD3State(NamedTuple):
 class TD3Fields:
     """Hyper-parameters that TD3 and its relatives share: fields only, written once."""
 
-    hidden: tuple[int, ...] = (256, 256)  # hidden layers of policy and critics
+    hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of policy and critics
     layer_norm: bool = False  # LayerNorm in the critics
-    batch_size: int = 256  # rows per update
-    discount: float = 0.99  # gamma
-    policy_rate: float = 3e-4  # Adam step of the policy
-    critic_rate: float = 3e-4  # Adam step of the critics
-    target_step: float = 0.005  # how far the target networks move at each of their updates (tau)
-    smoothing: float = 0.2  # standard deviation of the noise on the target policy's actions (sigma)
-    smoothing_limit: float = 0.5  # that noise is clipped to plus or minus this (c)
-    policy_every: int = 2  # critic updates per update of the policy and the targets (d)
+    batch_size: Whole = 256  # rows per update
+    discount: Share = 0.99  # gamma
+    policy_rate: Positive = 3e-4  # Adam step of the policy
+    critic_rate: Positive = 3e-4  # Adam step of the critics
+    target_step: Step = 0.005  # how far the target networks move at each of their updates (tau)
+    smoothing: Weight = 0.2  # standard deviation of the noise on the target policy's actions (sigma)
+    smoothing_limit: Weight = 0.5  # that noise is clipped to plus or minus this (c)
+    policy_every: Whole = 2  # critic updates per update of the policy and the targets (d)
 
 
 @dataclass(frozen=True)

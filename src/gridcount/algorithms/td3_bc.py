@@ -10,6 +10,7 @@ from typing import NamedTuple
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.ranges import Weight
 from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first, fit, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import scale_free, squared_distance
@@ -28,7 +29,7 @@ class TD3BCState(NamedTuple):
 class TD3BC(TD3Fields):
     """TD3 with a behaviour-cloning term and normalised observations."""
 
-    ambition: float = 2.5  # weight of the values against imitation (alpha); larger: further from the log
+    ambition: Weight = 2.5  # weight of the values against imitation (alpha); larger: further from the log
     normalise: bool = True  # normalise observations by the log's mean and standard deviation
 
     def prepare(self, data: Transitions) -> Prepared:

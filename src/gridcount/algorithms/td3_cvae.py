@@ -14,6 +14,7 @@ from jax import Array
 
 from gridcount.algorithms.blocks import learn_first
 from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
+from gridcount.algorithms.ranges import Count, Positive, Weight, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first, fit, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Transitions
@@ -59,19 +60,19 @@ class CVAELearner:
 class TD3CVAE(TD3Fields):
     """TD3 with the reconstruction error of a pre-trained autoencoder as a penalty on novelty."""
 
-    hidden: tuple[int, ...] = (400, 300)  # hidden layers of policy and critics
-    policy_rate: float = 1e-4  # Adam step of the policy
-    critic_rate: float = 1e-4  # Adam step of the critics
-    target_penalty: float = 5.0  # weight of the bonus in the target (alpha); the paper's value not verified, this one is ours
-    policy_penalty: float = 5.0  # weight of the bonus in the policy's objective (beta); the paper's value not verified, this one is ours
+    hidden: tuple[Whole, ...] = (400, 300)  # hidden layers of policy and critics
+    policy_rate: Positive = 1e-4  # Adam step of the policy
+    critic_rate: Positive = 1e-4  # Adam step of the critics
+    target_penalty: Weight = 5.0  # weight of the bonus in the target (alpha); the paper's value not verified, this one is ours
+    policy_penalty: Weight = 5.0  # weight of the bonus in the policy's objective (beta); the paper's value not verified, this one is ours
     average_bonus: bool = added_later(False)  # divide the bonus by dim(A)^2, as the first author's code, where both weights are 1
-    reward_scale: float | Literal["auto"] = "auto"  # rewards are multiplied by this; auto: 1 / (largest - smallest reward)
-    cvae_hidden: tuple[int, ...] = (750, 750)  # hidden layers of encoder and decoder
-    cvae_latent: int = 12  # dimensions of the latent
-    cvae_kl_weight: float = 0.5  # weight of the latent's divergence against the reconstruction
-    cvae_rate: float = 1e-4  # Adam step of the autoencoder
-    cvae_batch_size: int = 100  # rows per update of the autoencoder
-    cvae_updates: int = 100_000  # updates of the autoencoder before training; the authors' code makes 50 passes through the log
+    reward_scale: Positive | Literal["auto"] = "auto"  # rewards are multiplied by this; auto: 1 / (largest - smallest reward)
+    cvae_hidden: tuple[Whole, ...] = (750, 750)  # hidden layers of encoder and decoder
+    cvae_latent: Whole = 12  # dimensions of the latent
+    cvae_kl_weight: Weight = 0.5  # weight of the latent's divergence against the reconstruction
+    cvae_rate: Positive = 1e-4  # Adam step of the autoencoder
+    cvae_batch_size: Whole = 100  # rows per update of the autoencoder
+    cvae_updates: Count = 100_000  # updates of the autoencoder before training; the authors' code makes 50 passes through the log
 
     def prepare(self, data: Transitions) -> Prepared:
         """The rows as they are, and what brings their rewards to a range of 1."""

@@ -6,7 +6,7 @@ losses. Comments say which version is used where paper and code differ.
 """
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import equinox as eqx
 import jax
@@ -15,6 +15,7 @@ import optax
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
+from gridcount.algorithms.ranges import Count, Positive, Range, Share, Step, Weight, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import mean_discrepancy, polyak, td_target, uncertainty_weight, variational_loss, weighted_bellman_loss
@@ -47,31 +48,31 @@ class UWACState(NamedTuple):
 class UWAC:
     """BEAR with dropout-variance weights on critic and policy."""
 
-    hidden: tuple[int, ...] = (256, 256)  # hidden layers of policy and critics
-    behaviour_hidden: tuple[int, ...] = (750, 750)  # hidden layers of the VAE's encoder and decoder
+    hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of policy and critics
+    behaviour_hidden: tuple[Whole, ...] = (750, 750)  # hidden layers of the VAE's encoder and decoder
     layer_norm: bool = False  # LayerNorm in the critics; not in the paper
     spectral_norm: bool = True  # divide each critic layer by its largest singular value, as the authors' code does
-    batch_size: int = 256  # rows per update
-    discount: float = 0.99  # gamma
-    policy_rate: float = 1e-4  # Adam step of the policy
-    critic_rate: float = 3e-4  # Adam step of the critics
-    behaviour_rate: float = 3e-4  # Adam step of the VAE
-    multiplier_rate: float = 1e-3  # Adam step of the Lagrange multiplier
-    target_step: float = 0.005  # how far the target critics move per update (tau)
-    dropout: float = 0.1  # share of the critics' hidden units left out of each pass
-    passes: int = 100  # forward passes for each mean and variance; most of the CPU time is spent here
+    batch_size: Whole = 256  # rows per update
+    discount: Share = 0.99  # gamma
+    policy_rate: Positive = 1e-4  # Adam step of the policy
+    critic_rate: Positive = 3e-4  # Adam step of the critics
+    behaviour_rate: Positive = 3e-4  # Adam step of the VAE
+    multiplier_rate: Positive = 1e-3  # Adam step of the Lagrange multiplier
+    target_step: Step = 0.005  # how far the target critics move per update (tau)
+    dropout: Share = 0.1  # share of the critics' hidden units left out of each pass
+    passes: Annotated[int, Range(2)] = 100  # forward passes for each mean and variance; most of the CPU time is spent here
     weighting: Literal["inverse", "exponential"] = "inverse"  # beta/Var as the paper has it, or exp(-beta*Var), the authors' code's default
-    weight_scale: float = 0.5  # how strongly uncertain values are down-weighted (beta)
-    weight_limit: float = 1.5  # no row weighs more than this; the authors' code's default, for the exponential, is 1
+    weight_scale: Positive = 0.5  # how strongly uncertain values are down-weighted (beta)
+    weight_limit: Positive = 1.5  # no row weighs more than this; the authors' code's default, for the exponential, is 1
     weight_errors: bool = added_later(False)  # weigh critics' errors before they are squared, as the authors' code; else the squares
-    next_actions: int = 10  # actions of the policy at s' of which the best is bootstrapped from
-    minimum_share: float = 0.75  # the target is this much of the smaller critic and the rest of the larger (lambda)
+    next_actions: Whole = 10  # actions of the policy at s' of which the best is bootstrapped from
+    minimum_share: Annotated[float, Range(0, 1)] = 0.75  # the target is this much of the smaller critic and the rest of the larger (lambda)
     kernel: Literal["gaussian", "laplacian"] = "gaussian"  # of the discrepancy
-    kernel_width: float = 20.0  # of the discrepancy (sigma)
-    discrepancy_samples: int = 4  # actions per state, of the policy and of the VAE, that the discrepancy compares
-    discrepancy_limit: float = 0.07  # the bound the multiplier holds it to (epsilon)
-    warmup_updates: int = 40_000  # until then the policy only learns to keep the bound
-    candidates: int = 100  # actions drawn at each observation, of which the one the first critic values most is taken
+    kernel_width: Positive = 20.0  # of the discrepancy (sigma)
+    discrepancy_samples: Whole = 4  # actions per state, of the policy and of the VAE, that the discrepancy compares
+    discrepancy_limit: Weight = 0.07  # the bound the multiplier holds it to (epsilon)
+    warmup_updates: Count = 40_000  # until then the policy only learns to keep the bound
+    candidates: Whole = 100  # actions drawn at each observation, of which the one the first critic values most is taken
 
     def prepare(self, data: Transitions) -> Prepared:
         """UWAC takes the rows as they are."""
