@@ -58,18 +58,18 @@ class GPCAnchor(TD3Fields):
     anchor: float = 0.2  # weight of the squared distance to the log's action in deviations (lambda); values are divided by their gain
     pessimism: float = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
     ood_weight: float = 0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
-    ood_noise: float = 1.0  # noise on the policy's actions whose values are held down, in the log's deviations
+    ood_noise: float = 1.0  # noise on the policy's actions whose values are penalised, in the log's deviations
     smoothing: float = 0.5  # noise on the target policy's actions, in the log's deviations
     smoothing_limit: float = 2.5  # both noises are clipped to plus or minus this, in the log's deviations
     q_floor: float | Literal["auto"] = "auto"  # targets stay above this; auto: the worst discounted return of the log
-    reward_level: float | Literal["auto"] = "auto"  # taken from every reward; auto: their mean where only differences can matter, else 0
-    value_level: float | Literal["auto"] = "auto"  # what reward_level adds to a return of the log, to report values in its units
-    reward_unit: float | Literal["auto"] = "auto"  # what rewards are divided by; auto: so that the log's returns spread by value_spread
-    value_spread: float = 10.0  # standard deviation of the log's discounted returns, as networks see them
+    reward_level: float | Literal["auto"] = "auto"  # subtracted from every reward; auto: their mean if only differences matter, else 0
+    value_level: float | Literal["auto"] = "auto"  # part of a return that reward_level removes, to report values in the log's units
+    reward_unit: float | Literal["auto"] = "auto"  # divisor of rewards; auto: such that the log's returns have the spread value_spread
+    value_spread: float = 10.0  # standard deviation of the log's discounted returns in the networks' units
     rows_per_cell: int = 128  # rows of the log in a state cell, at least
     bins: int = 20  # partitions of each action dimension in which the log's actions are counted
     average_step: float = 0.001  # how far the acting policy moves towards the learning one per update
-    schedule_updates: int | Literal["auto"] = run_length("auto")  # the policy's rate falls over the second half of so many; auto: the run's
+    schedule_updates: int | Literal["auto"] = run_length("auto")  # the policy's rate falls in the second half of so many; auto: the run's
 
     def prepare(self, data: Transitions) -> Prepared:
         """Automatic values from the log, and every row's cell."""
