@@ -98,7 +98,7 @@ def test_help_explains_every_flag(command: type, capsys: pytest.CaptureFixture[s
     for flag in ("--observation", "--next-observation", "--episode"):
         assert flag in text
     assert "columns." not in text
-    assert "truly ended" in text
+    assert "1 where an episode terminated" in text
 
 
 def test_bounds_of_actions_are_given_as_numbers_or_lists(csv: Path) -> None:

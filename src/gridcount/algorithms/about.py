@@ -12,9 +12,7 @@ class About(NamedTuple):
 
 
 ABOUT = {
-    "bc": About(
-        "imitation", "Fujimoto and Gu 2021, arXiv:2106.06860; X%BC: Chen et al. 2021", "only a measure of where the log has no support"
-    ),
+    "bc": About("imitation", "Fujimoto and Gu 2021, arXiv:2106.06860; X%BC: Chen et al. 2021", "only a measure of missing support"),
     "cql": About("value penalty", "Kumar et al. 2020, arXiv:2006.04779", "a penalty by cell instead of one weight for all unseen actions"),
     "edac": About("ensemble", "An et al. 2021, arXiv:2110.01548", "uncertainty where all critics extrapolate alike"),
     "gpc-anchor": About("count", "GPC in the log's own units, added to TD3; ours", "its pessimism, its cells and its unit of distance"),

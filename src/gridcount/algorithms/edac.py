@@ -33,7 +33,7 @@ class EDAC(EnsembleFields):
     """SAC-N with diversified action gradients."""
 
     diversity: Weight = 1.0  # weight of the cosines between the critics' action gradients (eta)
-    compare_some: bool = False  # compare min(N, dim A) critics drawn anew per update, as the authors' code does; the paper compares all
+    compare_some: bool = False  # compare min(N, dim A) random critics per update, as the authors' code does; the paper compares all
 
     def prepare(self, data: Transitions) -> Prepared:
         """The rows as they are, or with standardised rewards."""

@@ -60,7 +60,7 @@ REBRAC: dict[str, Fields] = {  # the paper's Table 10
 } | {name: {"policy_penalty": policy, "critic_penalty": critic} for name, (policy, critic) in REBRAC_PENALTIES.items()}
 
 TD3_BC: dict[str, Fields] = {  # one setting for Gym; CORL uses the same on Maze2D and Adroit
-    "antmaze": {"normalise": False},  # as the authors say of their own AntMaze results
+    "antmaze": {"normalise": False},  # as in the authors' own AntMaze results
 }
 
 IQL: dict[str, Fields] = {  # the authors' configs; Maze2D is not in the paper, and CORL runs it with the defaults

@@ -70,9 +70,7 @@ def run_on_ray(
         _connect(address)
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
     _report_missing_resources(wanted, console)
-    board = (
-        ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()
-    )  # on the driver's node, so that it survives the failure of other nodes
+    board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()  # on the driver's node, so that it is not lost
     task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
     files: dict[str, Any] = {path: ray.put(Path(path).read_bytes()) for path in {cell.data for cell in cells} if Path(path).is_file()}
     hidden = tuple({os.getcwd()} - set(sys.path))  # Ray adds the working directory to the module search path of its tasks

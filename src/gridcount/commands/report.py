@@ -102,8 +102,8 @@ def _is_run(place: Path) -> bool:
 def layouts(names: set[str], files: tuple[Path, ...] = ()) -> dict[str, Layout]:
     """The layouts of suites: the user's files first, then those of gridcount."""
     suites = {suite.name: suite for suite in map(read_suite, map(str, files))}
-    if strangers := [file for file in files if file.stem not in names]:
-        raise ValueError(f"--suite {strangers[0]}: the results have no suite of this name; they have {', '.join(sorted(names))}")
+    if unknown_suites := [file for file in files if file.stem not in names]:
+        raise ValueError(f"--suite {unknown_suites[0]}: the results have no suite of this name; they have {', '.join(sorted(names))}")
     known = {name: read_suite(name) for name in names & set(suite_names()) if name not in suites}
     return {name: _layout(suite) for name, suite in (known | suites).items()}
 

@@ -33,9 +33,7 @@ class RewardUnits(NamedTuple):
         level = float(reward.mean()) if _length_is_fixed(data) else 0.0
         returns = returns_to_go(reward - level, terminated, np.asarray(data.episode_end), discount)
         low, high = np.quantile(returns, [TAILS, 1 - TAILS])
-        alike = (
-            np.count_nonzero(reward == np.median(reward)) > len(reward) / 2
-        )  # then the other rewards define the task and are not outliers
+        alike = np.count_nonzero(reward == np.median(reward)) > len(reward) / 2  # then the other rewards are not outliers
         spread = float((returns if alike else np.clip(returns, low, high)).std()) or 1.0
         steps = returns_to_go(np.ones_like(reward), terminated, np.asarray(data.episode_end), discount)
         left = float(steps.mean())

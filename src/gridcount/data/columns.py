@@ -26,11 +26,11 @@ DEFAULTS = {  # the first that matches a column of the table is taken
 class Columns:
     """Columns of a table by role: each a name, a glob ('temp_*') or a comma list of both ('temp_*,pressure')."""
 
-    observation: str | None = None  # what the policy sees; default: observation(s), obs, state, or obs_* and the like
-    action: str | None = None  # what it sets; default: action(s), act, or action_* and the like
+    observation: str | None = None  # columns that the policy observes; default: observation(s), obs, state, or obs_* and the like
+    action: str | None = None  # columns of the action; default: action(s), act, or action_* and the like
     reward: str | None = None  # one column; default: reward(s)
-    terminated: str | None = None  # 1 where an episode truly ended; default: terminated, terminal(s), done; else never
-    truncated: str | None = None  # 1 where an episode was cut off, as by a time limit; default: truncated, timeout(s); else never
+    terminated: str | None = None  # 1 where an episode terminated; default: terminated, terminal(s), done; else never
+    truncated: str | None = None  # 1 where an episode was truncated, as by a time limit; default: truncated, timeout(s); else never
     episode: str | None = None  # a number or text that changes from episode to episode; default: episode, episode_id; else one episode
     next_observation: str | None = None  # same columns as observation, one step later; default: next_obs* and the like; else the next row's
 

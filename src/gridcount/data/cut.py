@@ -10,9 +10,7 @@ from numpy.typing import NDArray
 from gridcount.data.log import NUMBERS, Log
 from gridcount.data.transitions import ACTION_SLACK, Bool, Float, Float32, Transitions, chunks, validate_action_range, validate_finite
 
-Bounds = tuple[
-    float | Sequence[float], float | Sequence[float]
-]  # values that are mapped to -1 and 1, for all action dimensions or for each
+Bounds = tuple[float | Sequence[float], float | Sequence[float]]  # values mapped to -1 and 1, for all action dimensions or for each
 
 
 @dataclass(frozen=True)
@@ -20,9 +18,7 @@ class ActionUnits:
     """How the actions of a log are scaled to [-1, 1]."""
 
     scale_actions: bool = False  # scale each action dimension from its range in the data to [-1, 1], and store its units
-    action_low: tuple[
-        float, ...
-    ] = ()  # value that is mapped to -1, such as the actuator's lower limit: one for all actions, or one for each
+    action_low: tuple[float, ...] = ()  # value that is mapped to -1, such as the actuator's limit: one for all actions or for each
     action_high: tuple[float, ...] = ()  # value that is mapped to 1
 
     @property

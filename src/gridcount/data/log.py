@@ -90,9 +90,9 @@ class Log:
     reward_name: str = "reward"
     action_low: Float32 | None = None  # [action_dim] bounds the file declares
     action_high: Float32 | None = None
-    environment: Collected | None = None  # where the file says it was collected
+    environment: Collected | None = None  # the recorded environment of the log
     notes: tuple[str, ...] = ()  # decisions of the reader, for the user
-    stated_rows: int = 0  # of a piece: rows that the file says the whole log has; 0: it does not say
+    stated_rows: int = 0  # of a piece: rows of the whole log according to the file; 0: unknown
     problems: tuple[BadValue, ...] = ()  # values that could not be read, up to and including these rows; NaN replaces them
 
     def __post_init__(self) -> None:

@@ -75,7 +75,7 @@ def open_arrays(path: Path, damaged: Damaged) -> Iterator[Mapping[str, Readable]
 
 
 class Member:
-    """An array of an archive; its size is what its header, and the archive, say it is."""
+    """An array of an archive; its header and the archive must declare the same size."""
 
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         info = archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.namelist() else name)

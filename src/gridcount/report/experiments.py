@@ -329,11 +329,11 @@ def _facts(each: Experiment) -> dict[str, str]:
     """The settings that may distinguish experiments of the same name: setting -> its text."""
     row = each.rows[0]
     settings = {name: f"{name} {_plain(value)}" for name, value in sorted(json.loads(row.get("config", "{}")).items())}
-    said = {name: text.format(row[name]) for name, text in WAYS.items() if row.get(name) is not None}
-    said.setdefault("environment", "the dataset's own environment")
+    recorded = {name: text.format(row[name]) for name, text in WAYS.items() if row.get(name) is not None}
+    recorded.setdefault("environment", "the dataset's own environment")
     data = {"fingerprint": f"data {str(row.get('fingerprint'))[:6]}"}
     updates = sorted({row["updates"] for row in each.rows} - {0})
-    return said | settings | data | ({"every": f"evaluated every {updates[0]:,}"} if len(updates) > 1 else {})
+    return recorded | settings | data | ({"every": f"evaluated every {updates[0]:,}"} if len(updates) > 1 else {})
 
 
 def _plain(value: object) -> str:

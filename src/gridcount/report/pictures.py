@@ -1,4 +1,4 @@
-"""Pictures of runs: learning curves with their spread over seeds, and for a maze what the policy does and knows."""
+"""Pictures of runs: learning curves with their spread over seeds, and for a maze its trajectories, visit counts and uncertainty."""
 
 from pathlib import Path
 from typing import Any
@@ -150,7 +150,7 @@ def _uncertainty(prepared: Prepared, state: Any, policy: Any, sample: NDArray[np
 
 
 def _heat_map(observation: NDArray[np.float32], value: NDArray[np.float32] | None, rows: int, columns: int) -> NDArray[np.float64]:
-    """Visits per cell of the map, or the mean of a value over them; NaN where the data never went."""
+    """Visits per cell of the map, or the mean of a value over them; NaN where the data has no visit."""
     from gridcount.envs.maze2d import WALL_OFFSET
 
     edges = [np.linspace(-0.5, size - 0.5, round(size / CELL) + 1) for size in (rows, columns)]
@@ -166,7 +166,7 @@ def _cycle(count: int) -> list[str]:
 
 
 def save_figure(figure: Figure, path: Path) -> Path:
-    """Write a picture whole or not at all."""
+    """Write a picture completely or not at all."""
     with whole_file(path, durable=False) as file:
         figure.savefig(file, dpi=130, format=path.suffix.removeprefix(".") or "png")
     return path

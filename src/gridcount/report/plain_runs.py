@@ -16,7 +16,7 @@ from gridcount.training.times import read_times
 
 
 def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
-    """Rows of plain runs as the results store has them; what a run directory does not say is left out."""
+    """Rows of plain runs as the results store has them; facts that a run directory does not record are left out."""
     found: list[Row] = []
     owner: dict[tuple[str, int], Path] = {}
     for directory in directories:
@@ -27,7 +27,7 @@ def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
         dataset = Path(plan.dataset).name
         what = json.dumps([asdict(plan) | {"seeds": []}], sort_keys=True)
         key = f"{plan.algorithm}--{dataset}--{hashlib.sha256(what.encode()).hexdigest()[:10]}"
-        while any((key, seed) in owner for seed in plan.seeds):  # the same plan and seed a second time: perhaps of other code
+        while any((key, seed) in owner for seed in plan.seeds):  # the same plan and seed again, perhaps with other code
             key += f"--{directory.resolve().name}"
         owner |= {(key, seed): directory for seed in plan.seeds}
         facts = {

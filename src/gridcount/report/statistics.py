@@ -1,8 +1,8 @@
 """Aggregates over tasks with their uncertainty, as Agarwal et al. (2021) define them and their library rliable computes them.
 
 Scores of an algorithm are one array per task, a number per seed. Intervals are percentiles of a stratified bootstrap: seeds are drawn
-with replacement within each task, tasks stay as they are. Where tasks have different numbers of seeds, which rliable does not know, a
-task still weighs as much as another: its runs share its weight.
+with replacement within each task, tasks are fixed. Tasks may have different numbers of seeds, which rliable does not support; all tasks
+have the same weight, which their runs share.
 """
 
 import math
@@ -93,7 +93,7 @@ def estimate_profile(tasks: Tasks, thresholds: ArrayLike, seed: int = 0, repetit
 
 
 def estimate_improvement(ours: Tasks, theirs: Tasks, seed: int = 0, repetitions: int = REPETITIONS) -> Estimate:
-    """The probability of improvement, both algorithms' seeds drawn anew within each task."""
+    """The probability of improvement, with bootstrap draws of both algorithms' seeds within each task."""
     value = improvement(ours, theirs)
     if not (_varied(ours) or _varied(theirs)):
         return Estimate(value, None)
@@ -118,7 +118,7 @@ def mean_interval(curves: ArrayLike, seed: int = 0, repetitions: int = REPETITIO
     weights = np.stack([(drawn == i).mean(axis=1) for i in range(len(values))], axis=1)  # [repetitions, seeds]
     present = np.isfinite(values)
     drawn_seeds = weights @ present
-    with np.errstate(invalid="ignore"):  # a draw without any of the seeds that are there says nothing
+    with np.errstate(invalid="ignore"):  # a draw without any available seed gives NaN
         means = (weights @ np.where(present, values, 0.0)) / drawn_seeds
     band = np.full((2, values.shape[1]), np.nan)
     several = present.sum(axis=0) > 1

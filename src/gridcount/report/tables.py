@@ -229,7 +229,7 @@ def ablation_table(section: Section) -> Table | None:
 
 
 def is_ablation(section: Section) -> bool:
-    """Whether settings of an algorithm are compared: the suite says so, or has several settings of one."""
+    """Whether settings of an algorithm are compared: the suite is an ablation, or has several settings of one."""
     if not section.scored:
         return False
     settings = {(each.algorithm, each.variant) for each in section.scored}

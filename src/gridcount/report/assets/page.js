@@ -81,7 +81,7 @@
   }
   const fileName = (...parts) => parts.join("-").replace(/[^A-Za-z0-9.]+/g, "-").replace(/^-|-$/g, "");
 
-  // ---- a plot of lines: hover reads out, a drag or the wheel zooms
+  // ---- a plot of lines: hovering shows values, dragging or the wheel zooms
   let clips = 0;
   class LinePlot {
     constructor(figure, options) {
@@ -258,7 +258,7 @@
     }
   }
 
-  // ---- plots without zoom: they are drawn anew when the page changes
+  // ---- plots without zoom: they are redrawn when the page changes
   class StillPlot {
     constructor(figure, options) {
       this.options = options;
