@@ -8,8 +8,7 @@ from importlib.resources import files
 import tyro
 from rich.table import Table
 
-from gridcount.algorithms import ALGORITHMS
-from gridcount.algorithms.about import ABOUT
+from gridcount.algorithms import ALGORITHMS, describe
 from gridcount.files import decode_record
 from gridcount.terminal import make_console, refuse_unknown_flags
 
@@ -31,7 +30,7 @@ def algorithms(words: list[str]) -> int:
         {
             "name": name,
             "idea": (kind.__doc__ or "").splitlines()[0],
-            **ABOUT[name]._asdict(),
+            **describe(name)._asdict(),
             "cost": cost.get(name),
         }
         for name, kind in sorted(ALGORITHMS.items(), key=lambda entry: cost.get(entry[0], math.inf))
