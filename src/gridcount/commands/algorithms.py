@@ -49,7 +49,7 @@ def algorithms(words: list[str]) -> int:
     console.print(table)
     console.print(
         "cost: time of an update relative to SAC's with each paper's networks, measured by `make bench` on one core.\n"
-        "Train one with: gridcount train DATASET --algo NAME; each is explained in docs/algorithms.md.",
+        "Train one with: gridcount train DATASET --algo NAME; each is explained in docs/algorithms/.",
         soft_wrap=True,
     )
     return 0
