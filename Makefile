@@ -6,7 +6,7 @@ READY := .venv/.ready
 # what `browser` asks apt-get for: a browser, and a font so that pictures of pages have letters
 CHROMIUM := chromium fonts-dejavu-core
 
-.PHONY: demo test tests lint format browser bench bench-data crosscheck figures results theory report-picture
+.PHONY: demo test tests lint format browser bench bench-data crosscheck docs figures results theory report-picture
 
 demo: $(READY)  ## train GPC-SAC on a maze from logged data alone, and draw what it learnt
 	$(BIN)/gridcount train maze2d-umaze-v1 --preset fast --seeds 2
@@ -46,6 +46,9 @@ crosscheck:  ## losses of CQL, IQL and TD3+BC beside d3rlpy's, in a virtual envi
 	test -x .venv-crosscheck/bin/python || $(PYTHON) -m venv .venv-crosscheck
 	.venv-crosscheck/bin/python -m pip install --quiet --disable-pip-version-check --editable . pytest d3rlpy 'torch==2.13.0'
 	.venv-crosscheck/bin/python -m pytest -q --rootdir crosscheck -c /dev/null crosscheck
+
+docs: $(READY)  ## the documentation site in build/site: open its index.html; it needs no network. A broken link fails
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 figures: $(READY)  ## render the docs' tables and curves from results/
 	$(BIN)/gridcount plot results/umaze-gpc-sac results/umaze-sac --out docs/images/umaze-curves.png

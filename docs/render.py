@@ -395,7 +395,7 @@ if __name__ == "__main__":
     insert(ROOT / "docs" / "results.md", "runs", results_table())
     insert(ROOT / "docs" / "performance.md", "bench", bench_table())
     for marker, table in {"cost": bench_table, "baselines": baselines_table, "crosscheck": crosscheck_table}.items():
-        insert(ROOT / "docs" / "algorithms.md", marker, table())
+        insert(ROOT / "docs" / "algorithms" / "index.md", marker, table())
     insert(ROOT / "docs" / "results.md", "recollected-time", time_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "trials", trials_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "anonymous", anonymous_table())

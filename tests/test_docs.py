@@ -29,7 +29,7 @@ def test_rendering_the_docs_again_changes_nothing(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "results", tmp_path / "results")
     shutil.copy(ROOT / "README.md", tmp_path)
     subprocess.run([sys.executable, str(tmp_path / "docs" / "render.py")], check=True)
-    for page in ("README.md", *(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))):
+    for page in ("README.md", *(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md"))):
         assert (tmp_path / page).read_text() == (ROOT / page).read_text(), f"{page}: run make figures"
 
 

@@ -56,5 +56,5 @@ def __dir__() -> list[str]:
     """Public names, the algorithms' among them."""
     from importlib import import_module
 
-    classes = {kind.__name__ for kind in import_module(_ALGORITHMS).ALGORITHMS.values()}
+    classes = {kind.__name__ for kind in import_module(_ALGORITHMS).BUILT_IN.values()}
     return sorted({*__all__, "__version__", *classes})

@@ -1,8 +1,12 @@
-"""The registry: every algorithm by name. Adding one touches its file, a line here and its presets."""
+"""The registry: every algorithm by name. Adding one touches its file, a line here and its presets.
+
+Other packages add theirs with the entry-point group `gridcount.algorithms`.
+"""
 
 from dataclasses import replace
 from typing import Any
 
+from gridcount.algorithms.about import ABOUT, About
 from gridcount.algorithms.bc import BC
 from gridcount.algorithms.contract import Algorithm
 from gridcount.algorithms.cql import CQL
@@ -15,6 +19,7 @@ from gridcount.algorithms.pbrl import PBRL
 from gridcount.algorithms.presets import preset_fields
 from gridcount.algorithms.ranges import validate_ranges
 from gridcount.algorithms.rebrac import ReBRAC
+from gridcount.algorithms.registry import Registry
 from gridcount.algorithms.sac import SAC
 from gridcount.algorithms.sac_n import SACN
 from gridcount.algorithms.td3 import TD3
@@ -23,7 +28,7 @@ from gridcount.algorithms.td3_cvae import TD3CVAE
 from gridcount.algorithms.uwac import UWAC
 from gridcount.data.catalogue import unknown
 
-ALGORITHMS: dict[str, type[Any]] = {
+BUILT_IN: dict[str, type[Any]] = {
     "bc": BC,
     "cql": CQL,
     "edac": EDAC,
@@ -40,6 +45,7 @@ ALGORITHMS: dict[str, type[Any]] = {
     "td3-cvae": TD3CVAE,
     "uwac": UWAC,
 }
+ALGORITHMS = Registry(BUILT_IN)  # and those of installed packages
 
 __all__ = [
     "ALGORITHMS",
@@ -75,3 +81,8 @@ def make_algorithm(name: str, dataset: str, preset: str = "paper", **changes: An
     algorithm = replace(kind(), **(fields | changes))
     validate_ranges(algorithm)
     return algorithm
+
+
+def describe(name: str) -> About:
+    """Where an algorithm comes from; of one that another package registers, the package."""
+    return ABOUT[name] if name in ABOUT else About("", ALGORITHMS.package(name), "")

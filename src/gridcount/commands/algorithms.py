@@ -8,8 +8,7 @@ from importlib.resources import files
 import tyro
 from rich.table import Table
 
-from gridcount.algorithms import ALGORITHMS
-from gridcount.algorithms.about import ABOUT
+from gridcount.algorithms import ALGORITHMS, describe
 from gridcount.files import decode_record
 from gridcount.terminal import make_console, validate_flags
 
@@ -31,7 +30,7 @@ def algorithms(words: list[str]) -> int:
         {
             "name": name,
             "idea": (kind.__doc__ or "").splitlines()[0],
-            **ABOUT[name]._asdict(),
+            **describe(name)._asdict(),
             "cost": cost.get(name),
         }
         for name, kind in sorted(ALGORITHMS.items(), key=lambda entry: cost.get(entry[0], math.inf))
@@ -50,7 +49,7 @@ def algorithms(words: list[str]) -> int:
     console.print(table)
     console.print(
         "cost: time of an update relative to SAC's with each paper's networks, measured by `make bench` on one core.\n"
-        "Train one with: gridcount train DATASET --algo NAME; each is explained in docs/algorithms.md.",
+        "Train one with: gridcount train DATASET --algo NAME; each is explained in docs/algorithms/.",
         soft_wrap=True,
     )
     return 0
