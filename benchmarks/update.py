@@ -31,9 +31,9 @@ from rich.console import Console
 from rich.table import Table
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
-from gridcount.algorithms.about import PAPER_COST
 from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.gpc_sac import GPCSAC
+from gridcount.algorithms.papers import PAPER_COST
 from gridcount.counts.grid import StateCells
 from gridcount.data.transitions import Transitions
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from gridcount.algorithms import ALGORITHMS
-from gridcount.algorithms.about import PAPER_COST
+from gridcount.algorithms.papers import PAPER_COST
 from gridcount.benchmark.store import read_results
 from gridcount.benchmark.suites import read_suite
 from gridcount.commands.report import layouts

@@ -6,9 +6,8 @@ Other packages add theirs with the entry-point group `gridcount.algorithms`.
 from dataclasses import replace
 from typing import Any
 
-from gridcount.algorithms.about import ABOUT, About
 from gridcount.algorithms.bc import BC
-from gridcount.algorithms.contract import Algorithm
+from gridcount.algorithms.contract import About, Algorithm
 from gridcount.algorithms.cql import CQL
 from gridcount.algorithms.edac import EDAC
 from gridcount.algorithms.gpc_anchor import GPCAnchor
@@ -85,4 +84,5 @@ def make_algorithm(name: str, dataset: str, preset: str = "paper", **changes: An
 
 def describe(name: str) -> About:
     """Where an algorithm comes from; of one that another package registers, the package."""
-    return ABOUT[name] if name in ABOUT else About("", ALGORITHMS.package(name), "")
+    about: About | None = getattr(ALGORITHMS[name], "about", None)
+    return about or About("", ALGORITHMS.package(name), "")

@@ -13,7 +13,7 @@ import optax
 from jax import Array
 from numpy.typing import NDArray
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.ranges import Positive, Step, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
@@ -33,6 +33,8 @@ class BCState(NamedTuple):
 @dataclass(frozen=True)
 class BC:
     """Behavioural cloning of the whole log, or of its best episodes."""
+
+    about = About("imitation", "Fujimoto and Gu 2021, arXiv:2106.06860; X%BC: Chen et al. 2021", "only a measure of missing support")
 
     hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of the policy
     batch_size: Whole = 256  # rows per update

@@ -66,6 +66,14 @@ def _translated(algorithm: type[Any], values: dict[str, Any], direction: Callabl
     return {name: names[name].get(value, value) if name in names and isinstance(value, str) else value for name, value in values.items()}
 
 
+class About(NamedTuple):
+    """The family and paper of an algorithm, and what counting would add to it: for the list of algorithms."""
+
+    family: str
+    paper: str
+    count_adds: str
+
+
 class Prepared(NamedTuple):
     """The result of `prepare`, which runs once before training, on the host with NumPy."""
 

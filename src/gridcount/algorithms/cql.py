@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.ranges import Count, Number, Positive, Weight, Whole
 from gridcount.algorithms.sac import (
     SACState,
@@ -64,6 +64,8 @@ class Part(NamedTuple):
 @dataclass(frozen=True)
 class CQL(SoftFields):
     """SAC whose critics are conservative about actions the log does not hold."""
+
+    about = About("value penalty", "Kumar et al. 2020, arXiv:2006.04779", "a penalty by cell instead of one weight for all unseen actions")
 
     policy_rate: Positive = 1e-4  # Adam step of the policy and the temperature (the authors' code)
     conservatism: Weight = 5.0  # weight of the gap between sampled and logged actions (alpha; 5 or 10 in the authors' code)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import jax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.ranges import Weight
 from gridcount.algorithms.sac import (
     SACState,
@@ -31,6 +31,8 @@ from gridcount.policy.actor import Actor
 @dataclass(frozen=True)
 class EDAC(EnsembleFields):
     """SAC-N with diversified action gradients."""
+
+    about = About("ensemble", "An et al. 2021, arXiv:2110.01548", "uncertainty where all critics extrapolate alike")
 
     diversity: Weight = 1.0  # weight of the cosines between the critics' action gradients (eta)
     compare_some: bool = False  # compare min(N, dim A) random critics per update, as the authors' code does; the paper compares all

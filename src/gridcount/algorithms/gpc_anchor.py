@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report, run_length
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report, run_length
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.ranges import Number, Positive, Step, Weight, Whole
 from gridcount.algorithms.td3 import PolicyLoss, TD3Fields, TD3State, bellman_target, init_networks, step_critics, step_policy
@@ -51,6 +51,8 @@ class AnchorState(NamedTuple):
 @dataclass(frozen=True)
 class GPCAnchor(TD3Fields):
     """TD3 with count-based pessimism and a policy anchored to the log, in the log's own units."""
+
+    about = About("count", "GPC in the log's own units, added to TD3; ours", "its pessimism, its cells and its unit of distance")
 
     hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of policy and critics
     layer_norm: bool = True  # LayerNorm in the critics

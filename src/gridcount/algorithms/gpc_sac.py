@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import CountFields, GPCState, count, counted_loss, init_counts, prepare_counts, read_uncertainty
 from gridcount.algorithms.sac import (
     SACState,
@@ -27,6 +27,8 @@ from gridcount.policy.actor import Actor
 @dataclass(frozen=True)
 class GPCSAC(CountFields, SoftFields):
     """SAC with count-based pessimism on the policy's own actions."""
+
+    about = About("count", "Shen and Huang 2024 (the paper this library builds on)", "its pessimism: u = pessimism * sqrt(ln T / n)")
 
     def prepare(self, data: Transitions) -> Prepared:
         """Set automatic values and rank every row's state cells."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import jax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import CountFields, GPCState, count, counted_loss, init_counts, prepare_counts, read_uncertainty
 from gridcount.algorithms.td3 import TD3Fields, TD3State, ascend, bellman_target, first, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Transitions
@@ -27,6 +27,8 @@ class Draw(NamedTuple):
 @dataclass(frozen=True)
 class GPCTD3(CountFields, TD3Fields):
     """TD3 with count-based pessimism on the policy's own actions."""
+
+    about = About("count", "GPC added to TD3 (Fujimoto et al. 2018); ours", "its pessimism, with a deterministic policy")
 
     def prepare(self, data: Transitions) -> Prepared:
         """Set automatic values and rank every row's state cells."""

@@ -15,7 +15,7 @@ import numpy as np
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report, run_length
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report, run_length
 from gridcount.algorithms.ranges import Inside, Positive, Share, Step, Weight, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
@@ -63,6 +63,8 @@ class IQLState(NamedTuple):
 @dataclass(frozen=True)
 class IQL:
     """In-sample value learning by expectiles, and advantage-weighted imitation."""
+
+    about = About("in-sample values", "Kostrikov et al. 2021, arXiv:2110.06169", "more than one visit before an action is preferred")
 
     hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of policy, V and critics
     layer_norm: bool = False  # LayerNorm in V and the critics; not in the paper

@@ -129,3 +129,11 @@ PAPERS: dict[str, dict[str, Fields]] = {
     "td3-cvae": {domain: {"epochs": 2000} for domain in ("gym", "adroit", "maze2d")},  # the published code's default
     "uwac": {domain: {"epochs": 3000} for domain in ("gym", "adroit", "maze2d")},  # the authors' code; otherwise one setting for all
 }
+
+PAPER_COST = {
+    "iql": 0.32,
+    "sac": 1.0,
+    "cql": 1.40,
+    "pbrl": 4.25,
+    "gpc-sac": 1.13,
+}  # seconds per epoch relative to SAC's, on the paper's GPU

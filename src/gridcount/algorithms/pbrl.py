@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import EPOCH, Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.contract import EPOCH, About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.ranges import AtLeastOne, Number, Positive, Weight, Whole
 from gridcount.algorithms.sac import SACState, SoftFields, draw_actions, finish, init_networks, step_policy, step_temperature
@@ -49,6 +49,8 @@ class Part(NamedTuple):
 @dataclass(frozen=True)
 class PBRL(SoftFields):
     """SAC with pessimism by the disagreement of an ensemble."""
+
+    about = About("ensemble", "Bai et al. 2022, arXiv:2202.11566", "the same penalty from a table instead of ten critics")
 
     policy_rate: Positive = 1e-4  # Adam step of the policy and the temperature (the authors' code)
     n_critics: Whole = 10  # critics in the ensemble, each with a target of its own (K)

@@ -1,6 +1,7 @@
 """The valid ranges of hyper-parameters, as types that a field is annotated with; checked before training."""
 
 import math
+from dataclasses import fields
 from types import UnionType
 from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -41,8 +42,9 @@ Number = Annotated[float, Range(-math.inf)]
 
 def validate_ranges(algorithm: Any) -> None:
     """Raise ValueError with the flag of a field whose value has the wrong type or is out of range."""
-    for name, kind in get_type_hints(type(algorithm), include_extras=True).items():
-        value = getattr(algorithm, name)
+    hints = get_type_hints(type(algorithm), include_extras=True)
+    for name in (each.name for each in fields(algorithm)):
+        kind, value = hints[name], getattr(algorithm, name)
         flag = f"--{name.replace('_', '-')}"
         fitting = [part for part in _parts(kind) if _fits(value, part)]
         if not fitting:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.ranges import Positive, Weight, Whole
 from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, fit, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Float32, Transitions
@@ -22,6 +22,8 @@ from gridcount.policy.actor import Actor
 @dataclass(frozen=True)
 class ReBRAC(TD3Fields):
     """TD3 with behaviour penalties of their own on policy and critics."""
+
+    about = About("policy constraint", "Tarasov et al. 2023, arXiv:2305.09836", "a constraint that loosens where the log is dense")
 
     hidden: tuple[Whole, ...] = (256, 256, 256)  # hidden layers of policy and critics
     layer_norm: bool = True  # LayerNorm in the critics, after each ReLU as in the authors' code

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.ranges import LogDeviation, Positive, Share, Step, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
@@ -64,6 +64,8 @@ class SoftFields:
 @dataclass(frozen=True)
 class SAC(SoftFields):
     """Soft actor-critic without any pessimism."""
+
+    about = About("none", "Haarnoja et al. 2018, arXiv:1812.05905", "all pessimism: this algorithm has none")
 
     def prepare(self, data: Transitions) -> Prepared:
         """SAC takes the rows as they are."""

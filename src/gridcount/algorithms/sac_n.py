@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.ranges import Whole
 from gridcount.algorithms.sac import (
     SACState,
@@ -39,6 +39,8 @@ class EnsembleFields(SoftFields):
 @dataclass(frozen=True)
 class SACN(EnsembleFields):
     """SAC with N critics in target and policy."""
+
+    about = About("ensemble", "An et al. 2021, arXiv:2110.01548", "pessimism that does not need hundreds of critics")
 
     def prepare(self, data: Transitions) -> Prepared:
         """The rows as they are, or with standardised rewards."""

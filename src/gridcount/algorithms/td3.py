@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.ranges import Positive, Share, Step, Weight, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
@@ -55,6 +55,8 @@ class TD3Fields:
 @dataclass(frozen=True)
 class TD3(TD3Fields):
     """Twin delayed deep deterministic policy gradient."""
+
+    about = About("none", "Fujimoto et al. 2018, arXiv:1802.09477", "all pessimism: this algorithm has none")
 
     def prepare(self, data: Transitions) -> Prepared:
         """TD3 takes the rows as they are."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.ranges import Weight
 from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first, fit, init_networks, smoothed, step_critics, step_policy
 from gridcount.data.transitions import Batch, Transitions
@@ -28,6 +28,8 @@ class TD3BCState(NamedTuple):
 @dataclass(frozen=True)
 class TD3BC(TD3Fields):
     """TD3 with a behaviour-cloning term and normalised observations."""
+
+    about = About("policy constraint", "Fujimoto and Gu 2021, arXiv:2106.06860", "a constraint that loosens where the log is dense")
 
     ambition: Weight = 2.5  # weight of the values against imitation (alpha); larger: further from the log
     normalise: bool = True  # normalise observations by the log's mean and standard deviation

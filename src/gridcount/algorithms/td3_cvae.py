@@ -13,7 +13,7 @@ import optax
 from jax import Array
 
 from gridcount.algorithms.blocks import learn_first
-from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.ranges import Count, Positive, Weight, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first, fit, init_networks, smoothed, step_critics, step_policy
@@ -59,6 +59,8 @@ class CVAELearner:
 @dataclass(frozen=True)
 class TD3CVAE(TD3Fields):
     """TD3 with the reconstruction error of a pre-trained autoencoder as a penalty on novelty."""
+
+    about = About("value penalty", "Rezaeifar et al. 2022, arXiv:2106.06431", "a bonus that needs no model of the actions")
 
     hidden: tuple[Whole, ...] = (400, 300)  # hidden layers of policy and critics
     policy_rate: Positive = 1e-4  # Adam step of the policy

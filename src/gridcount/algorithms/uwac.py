@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
-from gridcount.algorithms.contract import Metrics, Prepared, Report, added_later, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.ranges import Count, Positive, Range, Share, Step, Weight, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.data.transitions import Batch, Transitions
@@ -47,6 +47,8 @@ class UWACState(NamedTuple):
 @dataclass(frozen=True)
 class UWAC:
     """BEAR with dropout-variance weights on critic and policy."""
+
+    about = About("policy constraint", "Wu et al. 2021, arXiv:2105.08140", "weights from visits instead of dropout")
 
     hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of policy and critics
     behaviour_hidden: tuple[Whole, ...] = (750, 750)  # hidden layers of the VAE's encoder and decoder
