@@ -154,3 +154,18 @@ def test_a_column_that_cannot_be_cut_does_not_keep_others_from_it() -> None:
     observation = np.stack([binary, rng.normal(size=300)], axis=1).astype(np.float32)
     action = np.where(binary, 0.9, -0.9).astype(np.float32)[:, None]
     assert AdaptiveCells.fit(observation, action, 128).n_cells == 2
+
+
+def test_a_number_between_two_whole_ones_counts_as_the_nearer() -> None:
+    doses = np.repeat([0, 1, 2, 4], [50, 30, 20, 10])  # of 0 to 10; nobody ever gave 3
+    action = (doses / 5 - 1).astype(np.float32)[:, None]
+    counts = ActionCounts.fit(np.zeros(len(action), np.int32), 1, action, 20)
+    asked = np.array([0, 0.4, 0.6, 1, 2.3, 3, 4.2, 5, 10])
+    read = counts(np.zeros(len(asked), np.int32), (asked / 5 - 1).astype(np.float32)[:, None])
+    assert read.tolist() == [50, 50, 30, 30, 20, 0, 10, 0, 0]
+
+
+def test_on_and_off_are_not_each_others_neighbours() -> None:
+    action = np.where(np.arange(100) % 2 == 0, -1.0, 1.0).astype(np.float32)[:, None]
+    counts = ActionCounts.fit(np.zeros(100, np.int32), 1, action, 20)
+    assert counts(np.zeros(3, np.int32), np.array([[-1.0], [0.0], [1.0]], np.float32)).tolist() == [50, 0, 50]

@@ -17,6 +17,8 @@ from gridcount.data.transitions import chunks
 SAMPLE_ROWS = 1 << 18  # rows that the tree is fitted to, at most: bounded memory and time, whatever the size of the log
 SPLIT_ROWS = 1024  # rows of a cell from which its best cut is chosen, at most
 CUTS = 16  # places where each column may be cut, at quantiles
+LEAST_STEPS = 3  # different values of a dimension, before their distances say anything
+OFF_STEP = 0.05  # of a step: how far from its place a value may lie
 LEAF = -1  # in `column`: a node that is not cut
 
 
@@ -109,32 +111,59 @@ def _best_cut(
 
 
 class ActionCounts(NamedTuple):
-    """How often the log has an action in a cell, counted in each action dimension by itself: few numbers, whatever the dimensions.
+    """Counts of the log's actions in a cell, for each action dimension by itself: few numbers, whatever the dimensions.
 
-    NumPy's arrays or JAX's.
+    The arrays are NumPy's or JAX's.
     """
 
     counts: Any  # [cells, action_dim, bins]
+    edges: Any  # [action_dim, bins - 1] where one bin ends and the next begins
 
     @classmethod
     def fit(cls, cell: Any, n_cells: int, action: Any, bins: int) -> "ActionCounts":
         """Count the log's actions, read a chunk at a time."""
-        dims = action.shape[1]
+        dims, edges = action.shape[1], action_edges(action, bins)
         counts = np.zeros(n_cells * dims * bins, np.int64)
-        for rows in chunks(len(cell), 4 * dims):
+        for rows in chunks(len(cell), dims * bins):
             place = np.asarray(cell[rows], np.int64)[:, None] * dims + np.arange(dims)
-            counts += np.bincount((place * bins + _bin(np.asarray(action[rows]), bins)).reshape(-1), minlength=len(counts))
-        return cls(counts.reshape(n_cells, dims, bins).astype(np.int32))
+            counts += np.bincount((place * bins + _bin(np.asarray(action[rows]), edges)).reshape(-1), minlength=len(counts))
+        return cls(counts.reshape(n_cells, dims, bins).astype(np.int32), edges)
 
     def __call__(self, cell: Any, action: Any) -> Any:
-        """[rows] the smallest of the dimensions' counts: an action is as little known as its least known part."""
-        dims, bins = self.counts.shape[1:]
-        return self.counts[cell[:, None], action.__array_namespace__().arange(dims), _bin(action, bins)].min(axis=1)
+        """[rows] the smallest of the dimensions' counts: an action is only as well covered as its least visited part."""
+        dims = self.counts.shape[1]
+        return self.counts[cell[:, None], action.__array_namespace__().arange(dims), _bin(action, self.edges)].min(axis=1)
 
 
-def _bin(action: Any, bins: int) -> Any:
-    """The index of the equal part of [-1, 1] that holds each number."""
-    return action.__array_namespace__().clip(((action + 1) / 2 * bins).astype(np.int32), 0, bins - 1)
+def action_edges(action: Any, bins: int) -> NDArray[np.float32]:
+    """[action_dim, bins - 1] the edges of the bins of each dimension.
+
+    A dimension whose values lie on a grid of few steps, such as one of whole numbers, has a bin for each step, so that a number between
+    two steps counts as the nearer one. Other dimensions have bins of equal width.
+    """
+    stride = max(1, len(action) // SAMPLE_ROWS)
+    columns = (np.unique(np.asarray(action[::stride, dimension], np.float64)) for dimension in range(action.shape[1]))
+    equal = np.linspace(-1, 1, bins + 1)[1:-1]
+    found = [equal if (steps := _step_edges(values, bins)) is None else steps for values in columns]
+    return np.array([np.pad(edges, (0, bins - 1 - len(edges)), constant_values=np.inf) for edges in found], np.float32)
+
+
+def _step_edges(values: NDArray[np.float64], bins: int) -> NDArray[np.float64] | None:
+    """The edges half a step around each place of a grid that all values lie on; None if there is no such grid of few places."""
+    if len(values) < LEAST_STEPS:
+        return None
+    step = np.diff(values).min()
+    places = (values - values[0]) / step
+    count = round(places[-1]) + 1
+    if count + 2 > bins or np.abs(places - np.round(places)).max() > OFF_STEP:
+        return None
+    edges: NDArray[np.float64] = values[0] + (np.arange(count + 1) - 0.5) * step
+    return edges
+
+
+def _bin(action: Any, edges: Any) -> Any:
+    """[rows, action_dim] the bin that each number lies in."""
+    return (action[..., None] >= edges).sum(axis=-1)
 
 
 class CellMoments(NamedTuple):

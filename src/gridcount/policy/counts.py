@@ -39,10 +39,10 @@ class LogCounts(NamedTuple):
     def of(cls, arrays: Arrays, observation_dim: int, action_dim: int) -> "LogCounts":
         """From a file's arrays; raises ValueError if they are not valid for these dimensions."""
         column, threshold, below, above = (arrays[name] for name in TREE)
-        counts = arrays["counts"]
+        counts, edges = arrays["counts"], arrays["edges"]
         nodes = np.arange(len(column))
         cell = column == LEAF
-        whole = all(array.dtype == np.int32 for array in (column, below, above, counts)) and threshold.dtype == np.float32
+        whole = all(array.dtype == np.int32 for array in (column, below, above, counts)) and threshold.dtype == edges.dtype == np.float32
         if not whole or any(array.shape != column.shape for array in (threshold, below, above)) or not cell.any():
             raise ValueError("its tree of cells is not valid")
         if not ((column >= LEAF) & (column < observation_dim)).all():
@@ -53,4 +53,6 @@ class LogCounts(NamedTuple):
         n_cells = int(cell.sum())
         if counts.ndim != 3 or counts.shape[:2] != (n_cells, action_dim) or not counts.shape[2]:
             raise ValueError(f"its counts have shape {counts.shape}, for {n_cells} cells and {action_dim} actions")
-        return cls(AdaptiveCells(column, threshold, below, above, n_cells), ActionCounts(counts))
+        if edges.shape != (action_dim, counts.shape[2] - 1):
+            raise ValueError(f"its edges have shape {edges.shape}, for {action_dim} actions in {counts.shape[2]} bins")
+        return cls(AdaptiveCells(column, threshold, below, above, n_cells), ActionCounts(counts, edges))
