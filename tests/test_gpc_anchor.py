@@ -13,6 +13,7 @@ import pytest
 from conftest import MakeLog
 from problems import EDGE, PROBE, bandit, learn
 
+import gridcount as gc
 from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.contract import act
 from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored
@@ -132,6 +133,13 @@ def test_a_reward_per_step_matters_where_episodes_can_end() -> None:
     plain, shifted = (GPCAnchor().prepare(each).algorithm for each in (log, replace(log, reward=log.reward + 5)))
     assert plain.reward_level == shifted.reward_level == 0
     assert GPCAnchor().prepare(replace(journey(), reward=journey().reward + 5)).algorithm.reward_level == pytest.approx(5, abs=0.1)
+
+
+def test_a_log_of_whole_numbers_trains(tmp_path: Path) -> None:
+    log = journey()
+    run = gc.train(replace(log, action=np.round(5 * log.action) / 5), updates=20, evaluate_every=20, out=tmp_path / "run", progress=False)
+    assert run.metrics["updates"].tolist() == [20]
+    assert run.metrics["unseen"][0] < 0.2  # with bins of equal width half of all actions would lie where none can
 
 
 def test_values_are_told_in_the_logs_own_units() -> None:

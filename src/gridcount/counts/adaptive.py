@@ -17,6 +17,7 @@ from gridcount.data.transitions import chunks
 SAMPLE_ROWS = 1 << 18  # rows that the tree is fitted to, at most: bounded memory and time, whatever the size of the log
 SPLIT_ROWS = 1024  # rows of a cell from which its best cut is chosen, at most
 CUTS = 16  # places where each column may be cut, at quantiles
+BEYOND = 2.0  # an edge that no action in [-1, 1] reaches
 LEAST_STEPS = 3  # different values of a dimension, before their distances say anything
 OFF_STEP = 0.05  # of a step: how far from its place a value may lie
 LEAF = -1  # in `column`: a node that is not cut
@@ -145,7 +146,7 @@ def action_edges(action: Any, bins: int) -> NDArray[np.float32]:
     columns = (np.unique(np.asarray(action[::stride, dimension], np.float64)) for dimension in range(action.shape[1]))
     equal = np.linspace(-1, 1, bins + 1)[1:-1]
     found = [equal if (steps := _step_edges(values, bins)) is None else steps for values in columns]
-    return np.array([np.pad(edges, (0, bins - 1 - len(edges)), constant_values=np.inf) for edges in found], np.float32)
+    return np.array([np.pad(edges, (0, bins - 1 - len(edges)), constant_values=BEYOND) for edges in found], np.float32)
 
 
 def _step_edges(values: NDArray[np.float64], bins: int) -> NDArray[np.float64] | None:
