@@ -16,7 +16,7 @@ from gridcount.algorithms.presets import Preset, default_algorithm, planned_upda
 from gridcount.data import check as checks
 from gridcount.data.columns import Columns
 from gridcount.data.cut import Bounds
-from gridcount.data.load import load, resolve_source
+from gridcount.data.load import load, resolve_source, resolved_name
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import trust, validate_dimensions
 from gridcount.evaluation.rollouts import Evaluation
@@ -97,7 +97,7 @@ def train(
     name, made = _algorithm(algorithm, loaded.name, preset, changes)
     environment, unscored = find_environment(loaded.name, env)
     plan = runs.Plan(
-        dataset=str(loaded.name),
+        dataset=loaded.name if isinstance(data, Transitions) else resolved_name(str(data)),
         environment=environment,
         algorithm=name,
         fields={},
@@ -169,7 +169,10 @@ class Run:
         keep_compiled()
         plan = runs.read_plan(self.directory)
         algorithm = runs.algorithm_of(self.directory)
-        _, data = load_again(self.directory, data)
+        try:
+            _, data = load_again(self.directory, data)
+        except ValueError as error:
+            raise ValueError(f"{error}. Give the data that the run was trained on: run.resume(data)") from error
         plan = replace(plan, updates=plan.updates if updates is None else updates)
         experiment = Experiment.prepare(plan, algorithm, data, resumed=self.directory)
         _carry_out(experiment, self.directory, _console(progress), progress, callback, keep, keep_policies, checkpoint_seconds)

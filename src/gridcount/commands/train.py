@@ -18,7 +18,7 @@ from gridcount.data import check as checks
 from gridcount.data.catalogue import NAMES
 from gridcount.data.columns import Columns
 from gridcount.data.cut import ActionUnits
-from gridcount.data.load import Source, known_names, resolve_source
+from gridcount.data.load import Source, resolve_source, resolved_name
 from gridcount.data.transitions import Transitions
 from gridcount.evaluation.environments import trust
 from gridcount.files import on_full_disk
@@ -68,7 +68,7 @@ def train(words: list[str]) -> int:
     if options.env is not None:
         trust(options.env)
     console = make_console()
-    resumed = find_unfinished(options.run, _resolved(options.dataset), options.algo) if options.resume else None
+    resumed = find_unfinished(options.run, resolved_name(options.dataset), options.algo) if options.resume else None
     environment, unscored = find_environment(options.dataset, options.env)
     plan = replace(_plan(options, runs.read_plan(resumed) if resumed else None), environment=environment)
     plan.check()  # before a dataset is generated or read
@@ -200,7 +200,7 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
         columns = columns or before.columns
         units = units if units != ActionUnits() else before.action_units()
     return runs.Plan(
-        dataset=_resolved(options.dataset),
+        dataset=resolved_name(options.dataset),
         environment=None,
         algorithm=options.algo,
         fields={},
@@ -215,11 +215,6 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
         columns=columns,
         **asdict(units),
     )
-
-
-def _resolved(dataset: str) -> str:
-    """A name unchanged, a file or folder as an absolute path, so that a run finds its data from any folder."""
-    return str(Path(dataset).resolve()) if dataset not in known_names() and Path(dataset).exists() else dataset
 
 
 def _without_resume(words: list[str]) -> list[str]:

@@ -165,6 +165,11 @@ def known_names() -> tuple[str, ...]:
     return NAMES + local.imported_names()
 
 
+def resolved_name(dataset: str) -> str:
+    """A name as it is, and the absolute path of a file or folder, so that a run finds its data from any folder."""
+    return str(Path(dataset).resolve()) if dataset not in known_names() and Path(dataset).exists() else dataset
+
+
 def _local_folder(name: str) -> Path | None:
     """The folder of an imported dataset, by name or by path."""
     if name in local.imported_names():
