@@ -137,7 +137,13 @@ def test_a_reward_per_step_matters_where_episodes_can_end() -> None:
 
 def test_a_log_of_whole_numbers_trains(tmp_path: Path) -> None:
     log = journey()
-    run = gc.train(replace(log, action=np.round(5 * log.action) / 5), updates=20, evaluate_every=20, out=tmp_path / "run", progress=False)
+    run = gc.train(
+        replace(log, action=(np.round(5 * log.action) / 5).astype(np.float32)),
+        updates=20,
+        evaluate_every=20,
+        out=tmp_path / "run",
+        progress=False,
+    )
     assert run.metrics["updates"].tolist() == [20]
     assert run.metrics["unseen"][0] < 0.2  # with bins of equal width half of all actions would lie where none can
 
