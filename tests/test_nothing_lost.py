@@ -276,7 +276,7 @@ def test_a_record_that_cannot_be_is_refused_with_the_way_out(
 ) -> None:
     newest = numbered(run / "checkpoints")[-1]
     edit_record(newest, lambda record: record.update(change))
-    commands: list[Callable[[], int]] = [resume, lambda: main(["evaluate", str(run)])]
+    commands: list[Callable[[], int]] = [resume, lambda: main(["plot", str(run)])]
     for command in commands:
         assert command() == 2
         message = capsys.readouterr().err

@@ -142,6 +142,12 @@ def _endless(folder: Path) -> None:
     save_arrays(folder / "counts.npz", counts | {"below": below})
 
 
+def _huge(folder: Path) -> None:
+    """A file of some bytes that states an array of 8 TB."""
+    arrays: dict[str, Any] = {"counts|shape": np.array([10**6, 10**6]), "counts|at": np.array([0]), "counts|is": np.array([1.0])}
+    np.savez(folder / "counts.npz", **arrays)
+
+
 def _counts(folder: Path) -> dict[str, Any]:
     with np.load(folder / "counts.npz") as arrays:
         return dict(arrays)
@@ -153,6 +159,7 @@ def _counts(folder: Path) -> dict[str, Any]:
         (lambda folder: _cut(folder / "0000000040.npz"), r"0000000040.npz: the policy is damaged"),
         (lambda folder: _cut(folder / "counts.npz"), r"counts.npz: the policy is damaged"),
         (_endless, "do not lead to its cells"),
+        (_huge, "8,000,000,000,000 bytes, more than a policy can have"),
         (lambda folder: _set(folder / "policy.json", action_low=[0, 0]), "'action_low' has 2 numbers for 1 actions"),
         (lambda folder: _set(folder / "policy.json", observation_names=["temp_in"]), "0000000040.npz|counts.npz"),
         (lambda folder: _set(folder / "policy.json", format=99), "newer; update gridcount"),

@@ -23,6 +23,7 @@ from gridcount.evaluation.rollouts import Evaluation
 from gridcount.evaluation.rollouts import evaluate as roll_out
 from gridcount.files.archive import numbered
 from gridcount.policy.policy import Policy
+from gridcount.terminal import make_console
 from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim
@@ -216,12 +217,12 @@ class Report(Sequence[checks.Finding]):
         return iter(self._findings)
 
     def __repr__(self) -> str:
-        console = Console(file=StringIO(), record=True, width=120)
+        console = make_console(file=StringIO(), record=True, width=120)
         console.print(checks.render(self.source, list(self._findings)))
         return console.export_text().rstrip()
 
     def _repr_html_(self) -> str:
-        console = Console(file=StringIO(), record=True, width=120)
+        console = make_console(file=StringIO(), record=True, width=120)
         console.print(checks.render(self.source, list(self._findings)))
         return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
 
@@ -289,7 +290,7 @@ def _carry_out(
 
 
 def _console(progress: bool) -> Console:
-    return Console(markup=False, highlight=False, quiet=not progress, soft_wrap=True)
+    return make_console(quiet=not progress, soft_wrap=True)
 
 
 class Silent:

@@ -27,9 +27,9 @@ class SafeConsole(Console):
             yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
 
-def make_console(stderr: bool = False) -> Console:
+def make_console(stderr: bool = False, **options: Any) -> Console:
     """A console without markup, because names and paths may look like markup."""
-    return SafeConsole(markup=False, highlight=False, stderr=stderr)
+    return SafeConsole(markup=False, highlight=False, stderr=stderr, **options)
 
 
 def with_bar(name: str, work: Callable[[Callable[[int, int], None]], Result]) -> Result:

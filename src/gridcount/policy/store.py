@@ -5,6 +5,7 @@ the arrays of every seed's network. Each file is written completely or not at al
 """
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.files import read_record, write_whole
-from gridcount.files.archive import Arrays, numbered, open_arrays, prune, save_arrays
+from gridcount.files.archive import Arrays, Readable, numbered, open_arrays, prune, save_arrays
 from gridcount.files.records import AtLeastOne, Count
 from gridcount.policy.actor import Actor, Candidates, Perceptron
 from gridcount.policy.counts import LogCounts
@@ -22,6 +23,7 @@ from gridcount.policy.counts import LogCounts
 FOLDER = "policy"  # in a run directory
 FACTS, COUNTS = "policy.json", "counts.npz"
 FORMAT = 1
+MOST_BYTES = 1 << 30  # of the arrays of a file
 AGAIN = "copy the folder again from its run"
 
 
@@ -84,7 +86,7 @@ def read_counts(folder: Path, facts: Facts) -> LogCounts:
     """The log's counts."""
     path = folder / COUNTS
     with open_arrays(path, _damaged) as stored:
-        arrays = {name: array.read() for name, array in stored.items()}
+        arrays = _read(stored)
         return LogCounts.of(arrays, len(facts.observation_names), len(facts.action_names))
 
 
@@ -92,8 +94,8 @@ def read_actor(path: Path, seed: int, facts: Facts) -> Actor:
     """A seed's policy from a numbered file."""
     prefix = f"seed{seed}."
     with open_arrays(path, _damaged) as stored:
-        arrays = {name.removeprefix(prefix): array.read() for name, array in stored.items() if name.startswith(prefix)}
-        return unflatten(arrays, len(facts.observation_names), len(facts.action_names))
+        own = {name.removeprefix(prefix): array for name, array in stored.items() if name.startswith(prefix)}
+        return unflatten(_read(own), len(facts.observation_names), len(facts.action_names))
 
 
 def flatten(actor: Actor) -> Arrays:
@@ -145,6 +147,14 @@ def _network(arrays: Arrays, name: str, inputs: int, outputs: int) -> Perceptron
     if not fits or not normed or not all(array.dtype == np.float32 for part in (weights, biases, gains, shifts) for array in part):
         raise ValueError(f"the layers of '{name}' do not map {inputs} inputs to {outputs} outputs")
     return Perceptron(weights, biases, gains, shifts, bool(arrays[f"{name}.norm_after"]))
+
+
+def _read(stored: Mapping[str, Readable]) -> Arrays:
+    """All arrays, if what they state is a size that a policy can have: a small file can state any."""
+    size = sum(math.prod(array.shape) * array.dtype.itemsize for array in stored.values())
+    if size > MOST_BYTES:
+        raise ValueError(f"its arrays take {size:,} bytes, more than a policy can have")
+    return {name: array.read() for name, array in stored.items()}
 
 
 def _damaged(path: Path, how: str) -> ValueError:
