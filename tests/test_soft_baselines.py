@@ -55,7 +55,7 @@ def learnt(algorithm: Any, problem: Callable[[], Transitions], seeds: int = 3) -
 
 def own_values(learner: Any) -> tuple[Any, Any]:
     """The actions a learner would take in a bandit, and the values it gives them."""
-    actions = learner.acting_policy.mode(PROBE)
+    actions = learner.acting_policy.actor()(PROBE)
     return actions, q_of(learner.critics, PROBE, actions).min(axis=0)
 
 

@@ -84,5 +84,5 @@ def make_algorithm(name: str, dataset: str, preset: str = "paper", **changes: An
 
 def describe(name: str) -> About:
     """Where an algorithm comes from; of one that another package registers, the package."""
-    about: About | None = getattr(ALGORITHMS[name], "about", None)
+    about: About | None = vars(ALGORITHMS[name]).get("about")  # its own, not that of an algorithm it derives from
     return about or About("", ALGORITHMS.package(name), "")
