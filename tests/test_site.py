@@ -9,6 +9,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from playwright.sync_api import sync_playwright
+from test_report_page import find_browser
 
 import gridcount
 from gridcount.algorithms import BUILT_IN
@@ -87,3 +89,16 @@ def test_every_algorithm_has_a_page_and_every_figure_is_in_the_gallery(site: Pat
     assert all(f"({name}.md)" in overview or f"(../{name}.md)" in overview for name in BUILT_IN)
     gallery = (site / "gallery.html").read_text()
     assert all(f"images/{path.name}" in gallery for path in (ROOT / "docs" / "images").iterdir())
+
+
+def test_search_works_from_the_folder_without_a_network(site: Path) -> None:
+    asked: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        window = browser.new_page()
+        window.on("request", lambda request: asked.append(request.url))
+        window.goto((site / "index.html").as_uri())
+        window.locator("input[name=query]").press_sequentially("pessimism")
+        window.wait_for_selector(".md-search-result__link >> text=GPC-SAC")
+        browser.close()
+    assert {urlsplit(url).scheme for url in asked} <= {"file", "data", "about"}
