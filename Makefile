@@ -48,7 +48,7 @@ crosscheck:  ## losses of CQL, IQL and TD3+BC beside d3rlpy's, in a virtual envi
 	.venv-crosscheck/bin/python -m pytest -q --rootdir crosscheck -c /dev/null crosscheck
 
 docs: $(READY)  ## the documentation site in build/site: open its index.html; it needs no network. A broken link fails
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 figures: $(READY)  ## render the docs' tables and curves from results/
 	$(BIN)/gridcount plot results/umaze-gpc-sac results/umaze-sac --out docs/images/umaze-curves.png

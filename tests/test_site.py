@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -9,6 +10,8 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from playwright.sync_api import sync_playwright
+from test_report_page import find_browser
 
 import gridcount
 from gridcount.algorithms import BUILT_IN
@@ -36,12 +39,17 @@ class Page(HTMLParser):
             self.loads.append(found[LOADED[tag]])
 
 
+def build(root: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
+    """Build the site as `make docs` does. With --quiet MkDocs would count no warnings, and --strict would pass."""
+    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
+    return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
-    environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = build(ROOT, folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
 
@@ -87,3 +95,30 @@ def test_every_algorithm_has_a_page_and_every_figure_is_in_the_gallery(site: Pat
     assert all(f"({name}.md)" in overview or f"(../{name}.md)" in overview for name in BUILT_IN)
     gallery = (site / "gallery.html").read_text()
     assert all(f"images/{path.name}" in gallery for path in (ROOT / "docs" / "images").iterdir())
+
+
+def test_search_works_from_the_folder_without_a_network(site: Path) -> None:
+    asked: list[str] = []
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        window = browser.new_page()
+        window.on("request", lambda request: asked.append(request.url))
+        window.goto((site / "index.html").as_uri())
+        window.locator("input[name=query]").press_sequentially("pessimism")
+        window.wait_for_selector(".md-search-result__link >> text=GPC-SAC")
+        browser.close()
+    assert {urlsplit(url).scheme for url in asked} <= {"file", "data", "about"}
+
+
+def test_a_broken_link_fails_the_build(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    shutil.copytree(ROOT / "docs" / "site", tmp_path / "docs" / "site")
+    for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "examples/README.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("[a link](docs/nowhere.md)\n" if name == "README.md" else "text\n")
+    settings = (ROOT / "mkdocs.yml").read_text()
+    (tmp_path / "mkdocs.yml").write_text(settings[: settings.rindex("nav:")])
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode != 0
+    assert "'docs/nowhere.md'" in done.stderr
+    assert "mkdocs build --strict\n" in (ROOT / "Makefile").read_text()
