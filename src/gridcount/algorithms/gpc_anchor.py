@@ -58,7 +58,7 @@ class GPCAnchor(TD3Fields):
     layer_norm: bool = True  # LayerNorm in the critics
     target_step: Step = 0.01  # how far the target networks move per update (tau)
     policy_every: Whole = 1  # critic updates per update of the policy and the targets
-    anchor: Weight = 0.1  # weight of the squared distance to the log's action in deviations (lambda); values are divided by their gain
+    anchor: Weight = 0.2  # weight of the squared distance to the log's action in deviations (lambda); values are divided by their gain
     pessimism: Weight = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
     support_cost: Weight = 6.0  # what acting where the log never did costs over the horizon, in units of the spread of its returns (kappa)
     ood_weight: Weight = 0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
