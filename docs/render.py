@@ -122,7 +122,7 @@ def time_table() -> str:
 
 def anonymous_table() -> str:
     """The logs without a name: what each algorithm's last policies return, beside the log's own episodes, and how often the goals hold."""
-    path, logs = ROOT / "results" / "anonymous.parquet", json.loads((ROOT / "results" / "anonymous.json").read_text())
+    path, logs = ROOT / "results" / "anonymous" / "results.parquet", json.loads((ROOT / "results" / "anonymous.json").read_text())
     rows = read_results(path) if path.exists() else []
     suite = read_suite("anonymous")
     lines = [f"| log | its own mean return | {' | '.join(suite.algorithms)} |", "|---" * (2 + len(suite.algorithms)) + "|"]
