@@ -180,11 +180,13 @@ def test_resuming_from_an_earlier_checkpoint_forgets_later_policies(trained: Pat
     run = shutil.copytree(trained / "run", tmp_path / "run")
     expected = load_policy(run)(OBSERVATIONS)
     (run / "checkpoints" / "0000000040.npz").unlink()
+    shutil.copy(run / "policy" / "0000000040.npz", run / "policy" / "0000000030.npz")  # of updates that are made again
     metrics = run / "metrics.jsonl"
     metrics.write_text("".join(line for line in metrics.read_text().splitlines(keepends=True) if '"updates": 20,' in line))
     words = [str(trained / "reactor.csv"), *ROLES, *BOUNDS, "--seeds", "2", "--updates", "40", "--evaluate-every", "20"]
     assert main(["train", *words, "--run", str(run), "--resume", *QUICK]) == 0
     np.testing.assert_array_equal(load_policy(run)(OBSERVATIONS), expected)
+    assert [int(path.stem) for path in numbered(run / "policy")] == [20, 40]
 
 
 def test_a_run_without_a_policy_says_what_is_needed(trained: Path, tmp_path: Path) -> None:
