@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 from gridcount.cli import main
 from gridcount.data.load import load
-from gridcount.data.local import imported_names
+from gridcount.data.store.local import imported_names
 from gridcount.envs.plant_logs import write_log
 
 PLANTS = {  # plant -> rows, columns of the action, their ends in the plant's units
@@ -47,7 +47,10 @@ def make(folder: Path | None) -> None:
 
 def store(source: str, name: str, *flags: str) -> None:
     """Import one log as `stranger-NAME`."""
-    if main(["data", "import", source, "--name", f"{PREFIX}{name}", *flags]) not in (0, 1):  # 1: imported, with warnings
+    if main(["data", "import", source, "--name", f"{PREFIX}{name}", *flags]) not in (
+        0,
+        1,
+    ):  # 1: imported, with warnings
         sys.exit(f"{source} could not be imported")
 
 
@@ -55,7 +58,11 @@ def describe(out: Path) -> None:
     """Write how large each log is and what its own episodes return on average."""
     found = {name: load(name, memory_map=True) for name in imported_names() if name.startswith(PREFIX)}
     facts = {
-        name: {"transitions": len(data), "episodes": len(data.episode_returns), "mean_return": float(data.episode_returns.mean())}
+        name: {
+            "transitions": len(data),
+            "episodes": len(data.episode_returns),
+            "mean_return": float(data.episode_returns.mean()),
+        }
         for name, data in found.items()
     }
     out.write_text(json.dumps(facts, indent=2) + "\n")

@@ -19,10 +19,10 @@ MEASURE = """
 import time
 import pyarrow.parquet
 from gridcount.cli import main
-from gridcount.data.check import check
-from gridcount.data.describe import describe
+from gridcount.data.quality.check import check
+from gridcount.data.quality.describe import describe
 from gridcount.data.load import load
-from gridcount.data.log import log_of
+from gridcount.data.formats.log import log_of
 def peak():  # of this program alone (Linux); getrusage would count the parent's too
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM"))
 base = peak()
@@ -85,8 +85,15 @@ def write_minari(folder: Path, columns: dict[str, np.ndarray]) -> None:
         for i in range(ROWS // EPISODE):
             rows = slice(i * EPISODE, (i + 1) * EPISODE)
             episode = file.create_group(f"episode_{i}")
-            episode["observations"] = np.concatenate([columns["observations"][rows], columns["next_observations"][rows][-1:]])
-            for key, name in (("actions", "actions"), ("rewards", "rewards"), ("terminals", "terminations"), ("timeouts", "truncations")):
+            episode["observations"] = np.concatenate(
+                [columns["observations"][rows], columns["next_observations"][rows][-1:]]
+            )
+            for key, name in (
+                ("actions", "actions"),
+                ("rewards", "rewards"),
+                ("terminals", "terminations"),
+                ("timeouts", "truncations"),
+            ):
                 episode[name] = columns[key][rows]
 
 
@@ -96,13 +103,17 @@ def write_files(folder: Path) -> float:
     import pyarrow.parquet as parquet
     from pyarrow import csv
 
-    from gridcount.data.d4rl import write_hdf5
+    from gridcount.data.formats.d4rl import write_hdf5
     from gridcount.data.load import import_log
-    from gridcount.data.local import COLUMNS
+    from gridcount.data.store.local import COLUMNS
 
     columns = smooth_log(ROWS)
     write_hdf5(folder / "bench.hdf5", columns, {})
-    write_hdf5(folder / "derived.hdf5", {key: column for key, column in columns.items() if key != "next_observations"}, {})
+    write_hdf5(
+        folder / "derived.hdf5",
+        {key: column for key, column in columns.items() if key != "next_observations"},
+        {},
+    )
     np.savez(folder / "bench.npz", **columns)  # type: ignore[arg-type]
     np.savez_compressed(folder / "packed.npz", **columns)  # type: ignore[arg-type]
     write_minari(folder / "minari", columns)
@@ -112,7 +123,11 @@ def write_files(folder: Path) -> float:
         for key, name in (("observations", "obs"), ("actions", "action"), ("next_observations", "next_obs"))
         for i in range(columns[key].shape[1])
     }
-    flat |= {"reward": columns["rewards"], "terminated": columns["terminals"], "truncated": columns["timeouts"]}
+    flat |= {
+        "reward": columns["rewards"],
+        "terminated": columns["terminals"],
+        "truncated": columns["timeouts"],
+    }
     parquet.write_table(arrow.table(flat), folder / "bench.parquet")
     csv.write_csv(arrow.table(flat), folder / "bench.csv", csv.WriteOptions(quoting_style="none"))
     return float(sum(getattr(data, column).nbytes for column in COLUMNS)) / 2**20
@@ -124,12 +139,18 @@ def main() -> None:
         folder = Path(name)
         os.environ["GRIDCOUNT_HOME"] = str(folder / "home")
         own = write_files(folder)
-        print(f"{ROWS:,} transitions of {OBSERVATION_DIM} + {ACTION_DIM} dimensions: {own:.0f} MiB of columns")
+        print(
+            f"{ROWS:,} transitions of {OBSERVATION_DIM} + {ACTION_DIM} dimensions: {own:.0f} MiB of columns"
+        )
         for case, code in CASES.items():
             program = MEASURE.format(code=code.replace("{folder}", str(folder)))
-            output = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True).stdout.split()
+            output = subprocess.run(
+                [sys.executable, "-c", program], check=True, capture_output=True, text=True
+            ).stdout.split()
             seconds, peak = float(output[-2]), float(output[-1])
-            print(f"{case:42} {seconds:7.2f} s  {peak:7.0f} MiB more at the peak, {peak / own:.2f} times the data")
+            print(
+                f"{case:42} {seconds:7.2f} s  {peak:7.0f} MiB more at the peak, {peak / own:.2f} times the data"
+            )
 
 
 if __name__ == "__main__":

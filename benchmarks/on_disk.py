@@ -14,14 +14,17 @@ from rich.console import Console
 from rich.table import Table
 
 from gridcount.algorithms.gpc_sac import GPCSAC
-from gridcount.data.cut import cut
-from gridcount.data.local import read_local, write_local
-from gridcount.data.log import log_of
-from gridcount.data.transitions import Transitions
+from gridcount.data.formats.cut import cut
+from gridcount.data.formats.log import log_of
+from gridcount.data.store.local import read_local, write_local
 from gridcount.training.loop import make_learners, seed_keys
+from gridcount.transitions import Transitions
 
 ROWS, OBSERVATION, ACTION, ROUNDS = 1_000_000, 17, 6, 5
-SIZES = {"fast (2 x 64)": ((64, 64), 1000), "paper (3 x 256)": ((256, 256, 256), 100)}  # networks, updates per block
+SIZES = {
+    "fast (2 x 64)": ((64, 64), 1000),
+    "paper (3 x 256)": ((256, 256, 256), 100),
+}  # networks, updates per block
 
 
 def log(rng: np.random.Generator) -> Transitions:
@@ -54,7 +57,10 @@ def main() -> None:
     """Measure and print."""
     with tempfile.TemporaryDirectory() as folder:
         write_local(Path(folder) / "log", cut(log_of(log(np.random.default_rng(0)))))
-        sources = {"memory": read_local(Path(folder) / "log"), "disk": read_local(Path(folder) / "log", memory_map=True)}
+        sources = {
+            "memory": read_local(Path(folder) / "log"),
+            "disk": read_local(Path(folder) / "log", memory_map=True),
+        }
         table = Table(title=f"GPC-SAC on {ROWS:,} transitions, jax {jax.__version__}")
         for heading in ("", "ms per update from memory", "from memory-mapped columns", "speed kept"):
             table.add_column(heading, justify="right")

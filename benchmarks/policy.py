@@ -31,14 +31,22 @@ def main(run: str) -> None:
     """Print the figures of a run's policy."""
     folder = Path(run) / "policy" if (Path(run) / "policy").is_dir() else Path(run)
     found = [
-        json.loads(subprocess.run([sys.executable, "-c", SCRIPT, str(folder)], capture_output=True, text=True, check=True).stdout)
+        json.loads(
+            subprocess.run(
+                [sys.executable, "-c", SCRIPT, str(folder)], capture_output=True, text=True, check=True
+            ).stdout
+        )
         for _ in range(PROCESSES)
     ]
     size = sum(path.stat().st_size for path in folder.iterdir())
-    load, first, median, p99 = (statistics.median(each[name] for each in found) for name in ("load", "first", "median", "p99"))
+    load, first, median, p99 = (
+        statistics.median(each[name] for each in found) for name in ("load", "first", "median", "p99")
+    )
     print(f"{folder}: {size / 1e6:.2f} MB; JAX imported: {any(each['jax'] for each in found)}")
     print(f"loaded in {load:.3f} s after `import gridcount`")
-    print(f"first decision {1e6 * first:.0f} us, then {1e6 * median:.0f} us in the median and {1e6 * p99:.0f} us at p99")
+    print(
+        f"first decision {1e6 * first:.0f} us, then {1e6 * median:.0f} us in the median and {1e6 * p99:.0f} us at p99"
+    )
 
 
 if __name__ == "__main__":

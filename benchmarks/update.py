@@ -16,7 +16,9 @@ import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 if hasattr(os, "sched_setaffinity"):
-    os.sched_setaffinity(0, {max(os.sched_getaffinity(0))})  # one core, for the program and for what it is compared with
+    os.sched_setaffinity(
+        0, {max(os.sched_getaffinity(0))}
+    )  # one core, for the program and for what it is compared with
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -35,13 +37,15 @@ from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.algorithms.papers import PAPER_COST
 from gridcount.counts.grid import StateCells
-from gridcount.data.transitions import Transitions
+from gridcount.transitions import Transitions
 
 DATASET = "halfcheetah-medium-v2"  # whose presets and dimensions are used
 ROWS, OBSERVATION, ACTION, ROUNDS = 200_000, 17, 6, 8
 COUNTED = 40  # updates of the counting benchmark
 BLOCK_GIGAFLOP = 40  # work in one timed block: about half a second
-Shape = tuple[int, int, int, int]  # of a matrix multiplication: matrices in a stack, rows, inner dimension, columns
+Shape = tuple[
+    int, int, int, int
+]  # of a matrix multiplication: matrices in a stack, rows, inner dimension, columns
 LARGE: Shape = (1, 1024, 1024, 1024)
 ROOT = Path(__file__).parent.parent
 KEPT, RATIOS = ROOT / "results" / "bench.json", ROOT / "src" / "gridcount" / "algorithms" / "cost.json"
@@ -67,8 +71,14 @@ class Work:
 
 def training(algorithm: Any, data: Transitions) -> Work:
     """An algorithm's updates on a log."""
-    brief = {"cvae_updates": 1, "warmup_updates": 0, "imitation_updates": 0}  # what precedes the updates that a run mostly consists of
-    algorithm = replace(algorithm, **{name: value for name, value in brief.items() if hasattr(algorithm, name)})
+    brief = {
+        "cvae_updates": 1,
+        "warmup_updates": 0,
+        "imitation_updates": 0,
+    }  # what precedes the updates that a run mostly consists of
+    algorithm = replace(
+        algorithm, **{name: value for name, value in brief.items() if hasattr(algorithm, name)}
+    )
     prepared = algorithm.prepare(data)
     holder = [prepared.algorithm.init(jax.random.key(0), prepared.rows)]
     rows = jax.tree.map(jnp.asarray, prepared.rows)
@@ -76,7 +86,11 @@ def training(algorithm: Any, data: Transitions) -> Work:
     batch = jax.tree.map(lambda column: column[: prepared.algorithm.batch_size], rows)
     flops, products = update_work(prepared.algorithm, holder[0], batch, key)
     updates = int(np.clip(BLOCK_GIGAFLOP * 1e9 / flops, 2, 40)) // 2 * 2
-    block = jax.jit(make_block(prepared.algorithm, updates), donate_argnums=0).lower(holder[0], rows, key, start).compile()
+    block = (
+        jax.jit(make_block(prepared.algorithm, updates), donate_argnums=0)
+        .lower(holder[0], rows, key, start)
+        .compile()
+    )
 
     def run() -> float:
         started = time.perf_counter()
@@ -93,10 +107,14 @@ def update_work(algorithm: Any, state: Any, batch: Any, key: Any) -> tuple[float
     every = getattr(algorithm, "policy_every", 1)
     kinds = [_work_at(algorithm, state, batch, key, count if every > 1 else None) for count in range(every)]
     products: Counter[Shape] = sum((found for _, found in kinds), Counter())
-    return float(np.mean([flops for flops, _ in kinds])), {shape: count / every for shape, count in products.items()}
+    return float(np.mean([flops for flops, _ in kinds])), {
+        shape: count / every for shape, count in products.items()
+    }
 
 
-def _work_at(algorithm: Any, state: Any, batch: Any, key: Any, count: int | None) -> tuple[float, Counter[Shape]]:
+def _work_at(
+    algorithm: Any, state: Any, batch: Any, key: Any, count: int | None
+) -> tuple[float, Counter[Shape]]:
     """With the counter a constant the compiler keeps only the branch that is taken.
 
     XLA counts what it compiled, but a loop's body only once: the further rounds of matrix multiplications are added.
@@ -114,7 +132,11 @@ def _work_at(algorithm: Any, state: Any, batch: Any, key: Any, count: int | None
 
 def _counted(state: Any, count: int) -> Any:
     number = jnp.asarray(count, jnp.int32)
-    return state._replace(learner=state.learner._replace(updates=number)) if hasattr(state, "learner") else state._replace(updates=number)
+    return (
+        state._replace(learner=state.learner._replace(updates=number))
+        if hasattr(state, "learner")
+        else state._replace(updates=number)
+    )
 
 
 def products_of(program: Any, *, rounds: bool, taken: bool | None = None) -> Counter[Shape]:
@@ -128,9 +150,17 @@ def products_of(program: Any, *, rounds: bool, taken: bool | None = None) -> Cou
             left, right = (operand.aval.shape for operand in equation.invars)
             (contracted, _), (batched, _) = equation.params["dimension_numbers"]
             stack, inner = (int(np.prod([left[axis] for axis in axes])) for axes in (batched, contracted))
-            found[stack, int(np.prod(left)) // (stack * inner), inner, int(np.prod(right)) // (stack * inner)] += 1
-        values = [each for value in equation.params.values() for each in (value if isinstance(value, tuple | list) else (value,))]
-        bodies = [getattr(each, "jaxpr", each) for each in values if hasattr(getattr(each, "jaxpr", each), "eqns")]
+            found[
+                stack, int(np.prod(left)) // (stack * inner), inner, int(np.prod(right)) // (stack * inner)
+            ] += 1
+        values = [
+            each
+            for value in equation.params.values()
+            for each in (value if isinstance(value, tuple | list) else (value,))
+        ]
+        bodies = [
+            getattr(each, "jaxpr", each) for each in values if hasattr(getattr(each, "jaxpr", each), "eqns")
+        ]
         inside = [products_of(body, rounds=rounds, taken=taken) for body in bodies]
         if equation.primitive.name == "cond" and taken is not None:
             inside = sorted(inside, key=operations)[-1:] if taken else sorted(inside, key=operations)[:1]
@@ -175,7 +205,9 @@ def counting(algorithm: GPCSAC, data: Transitions) -> Callable[[], float]:
 def multiplication(stack: int, rows: int, inner: int, columns: int) -> Callable[[], float]:
     """A function that multiplies a stack of matrices with NumPy's BLAS, several times if they are small; tells the seconds of one stack."""
     rng = np.random.default_rng(0)
-    a, b = (rng.normal(size=shape).astype(np.float32) for shape in ((stack, rows, inner), (stack, inner, columns)))
+    a, b = (
+        rng.normal(size=shape).astype(np.float32) for shape in ((stack, rows, inner), (stack, inner, columns))
+    )
     out = np.empty((stack, rows, columns), np.float32)
     times = int(np.clip(2e8 / (2.0 * stack * rows * inner * columns), 1, 40))
 
@@ -192,7 +224,9 @@ def multiplication(stack: int, rows: int, inner: int, columns: int) -> Callable[
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", nargs="*", default=sorted(ALGORITHMS), help="algorithms to measure beside SAC")
+    parser.add_argument(
+        "--only", nargs="*", default=sorted(ALGORITHMS), help="algorithms to measure beside SAC"
+    )
     parser.add_argument(
         "--keep",
         action="store_true",
@@ -207,7 +241,9 @@ def main() -> None:
         work[name] = training(make_algorithm(name, DATASET), data)
     shapes = {LARGE, *(shape for each in work.values() for shape in each.products)}
     runs: dict[Any, Callable[[], float]] = {name: each.run for name, each in work.items()}
-    runs |= {"counting": counting(make_algorithm("gpc-sac", DATASET), data)} | {shape: multiplication(*shape) for shape in shapes}
+    runs |= {"counting": counting(make_algorithm("gpc-sac", DATASET), data)} | {
+        shape: multiplication(*shape) for shape in shapes
+    }
     console.print("measuring", style="dim")
     best = dict.fromkeys(runs, float("inf"))
     for _ in range(ROUNDS):
@@ -221,7 +257,8 @@ def main() -> None:
             "megaflop": each.flops / 1e6,
             "gigaflops": each.flops / best[name] / 1e9,
             "times_matmul": best[name] / (each.flops / peak),
-            "times_own_products": best[name] / sum(best[shape] * times for shape, times in each.products.items()),
+            "times_own_products": best[name]
+            / sum(best[shape] * times for shape, times in each.products.items()),
             "relative": best[name] / best["sac"],
         }
         for name, each in sorted(work.items(), key=lambda item: best[item[0]])
@@ -249,7 +286,9 @@ def main() -> None:
 
 def show(figures: dict[str, Any], console: Console) -> None:
     """Print what was measured."""
-    table = Table(title=f"{figures['machine']}; {OBSERVATION}-d observations, {ACTION}-d actions, each paper's networks and batch")
+    table = Table(
+        title=f"{figures['machine']}; {OBSERVATION}-d observations, {ACTION}-d actions, each paper's networks and batch"
+    )
     for heading in (
         "",
         "ms per update",
@@ -264,11 +303,15 @@ def show(figures: dict[str, Any], console: Console) -> None:
     for name, row in figures["updates"].items():
         times = f"{row['times_matmul']:.2f}", f"{row['times_own_products']:.2f}"
         values = f"{row['milliseconds']:.2f}", f"{row['megaflop']:,.0f}", f"{row['gigaflops']:.1f}", *times
-        table.add_row(name, *values, f"{row['relative']:.2f}", f"{PAPER_COST[name]:.2f}" if name in PAPER_COST else "")
+        table.add_row(
+            name, *values, f"{row['relative']:.2f}", f"{PAPER_COST[name]:.2f}" if name in PAPER_COST else ""
+        )
     table.add_row("matrix multiplication", "", "", f"{figures['matmul_gigaflops']:.1f}", "1.00")
     console.print(table)
     milliseconds, share = figures["counting_milliseconds"], figures["counting_share"]
-    console.print(f"counting (map, visit, read 512 pairs): {milliseconds:.3f} ms, {share:.1%} of a GPC-SAC update")
+    console.print(
+        f"counting (map, visit, read 512 pairs): {milliseconds:.3f} ms, {share:.1%} of a GPC-SAC update"
+    )
     console.print(f"ranking 2,000,000 states of {OBSERVATION} dimensions: {figures['ranking_seconds']:.2f} s")
 
 

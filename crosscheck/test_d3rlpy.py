@@ -22,7 +22,7 @@ from torch import nn
 from gridcount.algorithms.cql import CQL
 from gridcount.algorithms.iql import IQL
 from gridcount.algorithms.td3_bc import TD3BC
-from gridcount.data.transitions import Transitions
+from gridcount.transitions import Transitions
 
 ROWS, OBSERVATION, ACTION, HIDDEN = 64, 5, 3, (32, 32)
 TOLERANCE = 1e-4
@@ -40,7 +40,9 @@ found: dict[str, dict[str, float]] = {}
 def record() -> Iterator[None]:
     yield
     versions = {"d3rlpy": d3rlpy.__version__, "torch": torch.__version__, "jax": jax.__version__}
-    RECORD.write_text(json.dumps({"versions": versions, "tolerance": TOLERANCE, "losses": found}, indent=2) + "\n")
+    RECORD.write_text(
+        json.dumps({"versions": versions, "tolerance": TOLERANCE, "losses": found}, indent=2) + "\n"
+    )
 
 
 def agree(name: str, ours: Any, theirs: Any) -> None:
@@ -64,13 +66,17 @@ def livelier(state: Any) -> Any:
     rng = np.random.default_rng(1)
     networks = [name for name in state._fields if name.endswith(("policy", "critics", "value"))]
     moved = jax.tree.map(
-        lambda leaf: leaf + 0.2 * jnp.asarray(rng.normal(size=leaf.shape), jnp.float32), {n: getattr(state, n) for n in networks}
+        lambda leaf: leaf + 0.2 * jnp.asarray(rng.normal(size=leaf.shape), jnp.float32),
+        {n: getattr(state, n) for n in networks},
     )
     return state._replace(**moved)
 
 
 def theirs_of(batch: Any) -> TorchMiniBatch:
-    column = {name: torch.tensor(np.array(getattr(batch, name))) for name in ("observation", "action", "next_observation")}
+    column = {
+        name: torch.tensor(np.array(getattr(batch, name)))
+        for name in ("observation", "action", "next_observation")
+    }
     flat = {name: torch.tensor(np.array(getattr(batch, name)))[:, None] for name in ("reward", "terminated")}
     return TorchMiniBatch(
         observations=column["observation"],
@@ -104,14 +110,20 @@ class Given:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *numbers: Any):
         queue = [torch.tensor(np.array(each)) for each in numbers]
-        monkeypatch.setattr(torch.distributions.Normal, "rsample", lambda self, shape=(): self.loc + self.scale * queue.pop(0))
+        monkeypatch.setattr(
+            torch.distributions.Normal, "rsample", lambda self, shape=(): self.loc + self.scale * queue.pop(0)
+        )
         monkeypatch.setattr(torch, "randn", lambda *shape, **_: queue.pop(0))
-        monkeypatch.setattr(torch.Tensor, "uniform_", lambda self, low, high: queue.pop(0).reshape(self.shape))
+        monkeypatch.setattr(
+            torch.Tensor, "uniform_", lambda self, low, high: queue.pop(0).reshape(self.shape)
+        )
         self.queue = queue
 
 
 def test_cql(monkeypatch: pytest.MonkeyPatch) -> None:
-    algorithm = CQL(**FIELDS, entropy_backup=True, conservatism=5.0)  # d3rlpy bootstraps the mean action where entropy is left out
+    algorithm = CQL(
+        **FIELDS, entropy_backup=True, conservatism=5.0
+    )  # d3rlpy bootstraps the mean action where entropy is left out
     prepared = algorithm.prepare(log())
     batch = jax.tree.map(jnp.asarray, prepared.rows)
     fresh = algorithm.init(jax.random.key(0), prepared.rows)
@@ -138,9 +150,13 @@ def test_cql(monkeypatch: pytest.MonkeyPatch) -> None:
     copy_critics(impl._modules.targ_q_funcs, learner.target_critics)
     *weights, last = learner.policy.trunk.weights
     *biases, last_bias = learner.policy.trunk.biases
-    copy_weights(impl._modules.policy, [*weights, *np.split(last, 2, axis=1)], [*biases, *np.split(last_bias, 2)])
+    copy_weights(
+        impl._modules.policy, [*weights, *np.split(last, 2, axis=1)], [*biases, *np.split(last_bias, 2)]
+    )
     with torch.no_grad():
-        next(impl._modules.log_temp.parameters()).fill_(float(after.learner.log_temperature))  # ours tunes it before it is used
+        next(impl._modules.log_temp.parameters()).fill_(
+            float(after.learner.log_temperature)
+        )  # ours tunes it before it is used
 
     draw_key, sample_key = jax.random.split(key)
     action_key, next_key = jax.random.split(draw_key)
@@ -172,7 +188,11 @@ def test_iql() -> None:
     _, metrics = algorithm.update(state, batch, jax.random.key(7))
 
     config = d3rlpy.algos.IQLConfig(
-        actor_encoder_factory=ENCODER, critic_encoder_factory=ENCODER, value_encoder_factory=ENCODER, expectile=0.7, weight_temp=3.0
+        actor_encoder_factory=ENCODER,
+        critic_encoder_factory=ENCODER,
+        value_encoder_factory=ENCODER,
+        expectile=0.7,
+        weight_temp=3.0,
     )
     theirs = config.create(device="cpu:0")
     theirs.create_impl((OBSERVATION,), ACTION)
@@ -183,7 +203,9 @@ def test_iql() -> None:
     policy = impl._modules.policy
     copy_weights(policy, state.policy.trunk.weights, state.policy.trunk.biases)
     low, high = policy._min_logstd, policy._max_logstd
-    share = (np.array(state.policy.log_std) - low) / (high - low)  # d3rlpy keeps the deviations behind a sigmoid
+    share = (np.array(state.policy.log_std) - low) / (
+        high - low
+    )  # d3rlpy keeps the deviations behind a sigmoid
     with torch.no_grad():
         policy._logstd.copy_(torch.tensor(np.log(share / (1 - share)))[None])
 
@@ -191,7 +213,11 @@ def test_iql() -> None:
     loss = impl.compute_critic_loss(mini, impl.compute_target(mini))
     agree("IQL, critics", metrics["critic_loss"], loss.q_loss)
     agree("IQL, V", metrics["value_loss"], loss.v_loss)
-    agree("IQL, policy", metrics["policy_loss"], impl.compute_actor_loss(mini, policy(mini.observations)).actor_loss)
+    agree(
+        "IQL, policy",
+        metrics["policy_loss"],
+        impl.compute_actor_loss(mini, policy(mini.observations)).actor_loss,
+    )
 
 
 def test_td3_bc(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -203,7 +229,9 @@ def test_td3_bc(monkeypatch: pytest.MonkeyPatch) -> None:
     key = jax.random.key(7)
     _, metrics = algorithm.update(state, batch, key)
 
-    config = d3rlpy.algos.TD3PlusBCConfig(actor_encoder_factory=ENCODER, critic_encoder_factory=ENCODER, alpha=2.5)
+    config = d3rlpy.algos.TD3PlusBCConfig(
+        actor_encoder_factory=ENCODER, critic_encoder_factory=ENCODER, alpha=2.5
+    )
     theirs = config.create(device="cpu:0")
     theirs.create_impl((OBSERVATION,), ACTION)
     impl: Any = theirs.impl
@@ -211,9 +239,19 @@ def test_td3_bc(monkeypatch: pytest.MonkeyPatch) -> None:
     copy_critics(impl._modules.q_funcs, learner.critics)
     copy_critics(impl._modules.targ_q_funcs, learner.target_critics)
     copy_weights(impl._modules.policy, learner.policy.trunk.weights, learner.policy.trunk.biases)
-    copy_weights(impl._modules.targ_policy, learner.target_policy.trunk.weights, learner.target_policy.trunk.biases)
+    copy_weights(
+        impl._modules.targ_policy, learner.target_policy.trunk.weights, learner.target_policy.trunk.biases
+    )
 
     Given(monkeypatch, jax.random.normal(key, (ROWS, ACTION)))
     mini = theirs_of(batch)
-    agree("TD3+BC, critics", metrics["critic_loss"], impl.compute_critic_loss(mini, impl.compute_target(mini)).critic_loss)
-    agree("TD3+BC, policy", metrics["policy_loss"], impl.compute_actor_loss(mini, impl._modules.policy(mini.observations)).actor_loss)
+    agree(
+        "TD3+BC, critics",
+        metrics["critic_loss"],
+        impl.compute_critic_loss(mini, impl.compute_target(mini)).critic_loss,
+    )
+    agree(
+        "TD3+BC, policy",
+        metrics["policy_loss"],
+        impl.compute_actor_loss(mini, impl._modules.policy(mini.observations)).actor_loss,
+    )

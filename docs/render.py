@@ -13,8 +13,8 @@ from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.papers import PAPER_COST
 from gridcount.benchmark.store import read_results
 from gridcount.benchmark.suites import read_suite
+from gridcount.catalogue import normalised_score
 from gridcount.commands.report import layouts
-from gridcount.data.catalogue import normalised_score
 from gridcount.report.experiments import sections
 from gridcount.report.headline import told_by_all
 from gridcount.report.labels import dataset_in_words, distinctions
@@ -36,7 +36,9 @@ def results_table() -> str:
     ]
     runs = [path.parent for path in sorted((ROOT / "results").glob("*/config.json"))]
     plans = [read_plan(run) for run in runs]
-    plans = [replace(plan, source=plan.source or "generated") for plan in plans]  # the oldest did not record it
+    plans = [
+        replace(plan, source=plan.source or "generated") for plan in plans
+    ]  # the oldest did not record it
     for run, plan, told in zip(runs, plans, distinctions(plans), strict=True):
         name, *flags = told.removesuffix(f" on {dataset_in_words(plan)}").split(", ")
         label = ", ".join([name, *(f"`{flag}`" for flag in flags)]) + f" on {dataset_in_words(plan)}"
@@ -64,13 +66,21 @@ def bench_table() -> str:
         figures = f"{row['milliseconds']:.2f} | {row['megaflop']:,.0f} | {row['gigaflops']:.1f} | {times}"
         paper = f"{PAPER_COST[name]:.2f}" if name in PAPER_COST else ""
         lines.append(f"| {name} | {figures} | {row['relative']:.2f} | {paper} |")
-    lines.append(f"| matrix multiplication (1024 x 1024) | | | {bench['matmul_gigaflops']:.1f} | 1.00 | | | |")
+    lines.append(
+        f"| matrix multiplication (1024 x 1024) | | | {bench['matmul_gigaflops']:.1f} | 1.00 | | | |"
+    )
     bounds = (("times_matmul", "the rate of large matrices"), ("times_own_products", "its own matrices"))
     for column, bound in bounds:
-        over = [f"{name} ({row[column]:.2f})" for name, row in bench["updates"].items() if round(row[column], 2) > BAR]
+        over = [
+            f"{name} ({row[column]:.2f})"
+            for name, row in bench["updates"].items()
+            if round(row[column], 2) > BAR
+        ]
         lines.append(f"\nAbove {BAR} times, against {bound}: {', '.join(over) or 'none'}.")
     counting, ranking = bench["counting_share"], bench["ranking_seconds"]
-    lines.append(f"\nCounting takes {counting:.1%} of a GPC-SAC update; ranking two million 17-d states takes {ranking:.1f} s.")
+    lines.append(
+        f"\nCounting takes {counting:.1%} of a GPC-SAC update; ranking two million 17-d states takes {ranking:.1f} s."
+    )
     lines.append(f"Measured on {bench['machine']}.")
     return "\n".join(lines)
 
@@ -79,15 +89,23 @@ def baselines_table() -> str:
     """Every algorithm on the same small budget, as it came out."""
     rows = read_results(ROOT / "results" / "baselines.parquet")
     datasets = list(dict.fromkeys(dataset for dataset in read_suite("baselines").datasets))
-    scores = {(found.rows[0]["algorithm"], found.rows[0]["dataset"]): found for found in headline_scores(rows, "baselines").values()}
+    scores = {
+        (found.rows[0]["algorithm"], found.rows[0]["dataset"]): found
+        for found in headline_scores(rows, "baselines").values()
+    }
     lines = [
         "| | " + " | ".join(f"{dataset} ({_source(rows, dataset)})" for dataset in datasets) + " |",
         "|---" * (len(datasets) + 1) + "|",
     ]
     for algorithm in sorted(ALGORITHMS):
-        cells = (in_words([scores[algorithm, dataset]]) if (algorithm, dataset) in scores else "not yet run" for dataset in datasets)
+        cells = (
+            in_words([scores[algorithm, dataset]]) if (algorithm, dataset) in scores else "not yet run"
+            for dataset in datasets
+        )
         lines.append(f"| {algorithm} | " + " | ".join(cells) + " |")
-    behaviour = json.loads((ROOT / "results" / "hopper-medium-recollected.json").read_text())["returns"]["mean"]
+    behaviour = json.loads((ROOT / "results" / "hopper-medium-recollected.json").read_text())["returns"][
+        "mean"
+    ]
     score = normalised_score("hopper", behaviour)
     lines.append("| the log's own episodes | | | " + f"{score:.1f} |")
     seeds = {len(found.seeds) for found in scores.values()}
@@ -122,16 +140,24 @@ def time_table() -> str:
 
 def anonymous_table() -> str:
     """The logs without a name: what each algorithm's last policies return, beside the log's own episodes, and how often the goals hold."""
-    path, logs = ROOT / "results" / "anonymous" / "results.parquet", json.loads((ROOT / "results" / "anonymous.json").read_text())
+    path, logs = (
+        ROOT / "results" / "anonymous" / "results.parquet",
+        json.loads((ROOT / "results" / "anonymous.json").read_text()),
+    )
     rows = read_results(path) if path.exists() else []
     suite = read_suite("anonymous")
-    lines = [f"| log | its own mean return | {' | '.join(suite.algorithms)} |", "|---" * (2 + len(suite.algorithms)) + "|"]
+    lines = [
+        f"| log | its own mean return | {' | '.join(suite.algorithms)} |",
+        "|---" * (2 + len(suite.algorithms)) + "|",
+    ]
     ours, kept = suite.algorithms[0], []
     for name in suite.datasets:
         means = {each: _last_return(rows, name, each) for each in suite.algorithms}
         found = [value for value in means.values() if value is not None]
         cells = [
-            "not yet run" if value is None else f"{'**' * (value == max(found))}{value:,.1f}{'**' * (value == max(found))}"
+            "not yet run"
+            if value is None
+            else f"{'**' * (value == max(found))}{value:,.1f}{'**' * (value == max(found))}"
             for value in means.values()
         ]
         lines.append(f"| {name} | {logs[name]['mean_return']:,.1f} | {' | '.join(cells)} |")
@@ -155,7 +181,10 @@ def _last_return(rows: list[dict[str, Any]], dataset: str, algorithm: str) -> fl
     seeds = {row["seed"] for row in own}
     if not own:
         return None
-    last = [[row["return"] for row in sorted(own, key=lambda row: row["updates"]) if row["seed"] == seed][-LAST:] for seed in seeds]
+    last = [
+        [row["return"] for row in sorted(own, key=lambda row: row["updates"]) if row["seed"] == seed][-LAST:]
+        for seed in seeds
+    ]
     return float(np.mean([np.mean(each) for each in last]))
 
 
@@ -164,7 +193,9 @@ def trials_table() -> str:
     lines = ["| settings | set | seed | updates | scores along training |", "|---|---|---|---|---|"]
     for trial in json.loads((ROOT / "results" / "choosing" / "trials.json").read_text()):
         scores = ", ".join(f"{score:.0f}" for score in trial["scores"])
-        lines.append(f"| {trial['trial']} | {trial['dataset']} | {trial['seed']} | {trial['updates'][-1]:,} | {scores} |")
+        lines.append(
+            f"| {trial['trial']} | {trial['dataset']} | {trial['seed']} | {trial['updates'][-1]:,} | {scores} |"
+        )
     return "\n".join(lines)
 
 
@@ -191,7 +222,10 @@ def theory_tables() -> dict[str, str]:
     """What `make theory` found, by the marker in docs/theory.md where it belongs."""
     theory = json.loads((ROOT / "results" / "theory.json").read_text())
     return (
-        {f"theory-{name}": render(theory[name]) for name, render in (("tabular", _tabular), ("linear", _linear), ("codes", _codes))}
+        {
+            f"theory-{name}": render(theory[name])
+            for name, render in (("tabular", _tabular), ("linear", _linear), ("codes", _codes))
+        }
         | {
             "theory-printed": _printed(theory["tabular"]),
             "theory-training": _training(theory["tabular"]),
@@ -212,31 +246,47 @@ def theory_tables() -> dict[str, str]:
 
 
 def _table(head: str, rows: Iterable[Iterable[str]]) -> str:
-    return "\n".join([f"| {head} |", "|---" * len(head.split("|")) + "|", *(f"| {' | '.join(row)} |" for row in rows)])
+    return "\n".join(
+        [f"| {head} |", "|---" * len(head.split("|")) + "|", *(f"| {' | '.join(row)} |" for row in rows)]
+    )
 
 
 def _tabular(tabular: dict[str, Any]) -> str:
-    equal, names = tabular["equality"], ("promise", "fixed_mean", "fixed_worst_pair", "learnt_mean", "learnt_worst_pair")
+    equal, names = (
+        tabular["equality"],
+        ("promise", "fixed_mean", "fixed_worst_pair", "learnt_mean", "learnt_worst_pair"),
+    )
     head = "T | promised, 1 - 2 / T² | V fixed: all pairs | its worst pair | V learnt: all pairs | its worst pair"
     said = (
         f"Over the {equal['pairs']} pairs of a log and three values of T, u and Γ differ by at most"
         f" {equal['largest_relative_difference']:.1e} of their value, the rounding of 32-bit floats."
         f" With n instead of n + 1, u is at most {equal['largest_ratio_without_ridge']:.4f} times Γ.\n\n"
     )
-    return said + _table(head, ([str(row["epoch"]), *(f"{row[name]:.2%}" for name in names)] for row in tabular["coverage"]))
+    return said + _table(
+        head, ([str(row["epoch"]), *(f"{row[name]:.2%}" for name in names)] for row in tabular["coverage"])
+    )
 
 
 def _improvement(found: list[dict[str, Any]]) -> str:
     head = "u from the old to the new policy | smallest change of Q | pairs that lose | problems in which one does"
-    rows = ([row["case"], f"{row['smallest_gain']:.1e}", f"{row['pairs_worse']:.1%}", f"{row['problems_worse']:.1%}"] for row in found)
+    rows = (
+        [
+            row["case"],
+            f"{row['smallest_gain']:.1e}",
+            f"{row['pairs_worse']:.1%}",
+            f"{row['problems_worse']:.1%}",
+        ]
+        for row in found
+    )
     return _table(head, rows)
 
 
 def _continuity(found: list[dict[str, float]]) -> str:
-    head = (
-        "step | Γ with Bernstein features: largest change | its bound, L · step / √λ_min(Λ) | u' and Γ with one-hot cells: largest change"
+    head = "step | Γ with Bernstein features: largest change | its bound, L · step / √λ_min(Λ) | u' and Γ with one-hot cells: largest change"
+    rows = (
+        [f"{row['step']:g}", *(f"{row[name]:.2g}" for name in ("smooth", "smooth_bound", "cells"))]
+        for row in found
     )
-    rows = ([f"{row['step']:g}", *(f"{row[name]:.2g}" for name in ("smooth", "smooth_bound", "cells"))] for row in found)
     return _table(head, rows)
 
 
@@ -255,14 +305,25 @@ def _variance(found: list[dict[str, float]]) -> str:
 
 def _selection(found: list[dict[str, float]]) -> str:
     head = "κ | fails for every ε below: Gaussian actions | fails for every ε below: actions cut off"
-    rows = ([str(row["base"]), f"{row['fails_below']:.1e}", f"{row['fails_below_cut_off']:.1e}"] for row in found)
-    return _table(head, rows) + f"\n\nActions of the policy that is cut off span {found[0]['span']} cells over all states."
+    rows = (
+        [str(row["base"]), f"{row['fails_below']:.1e}", f"{row['fails_below_cut_off']:.1e}"] for row in found
+    )
+    return (
+        _table(head, rows)
+        + f"\n\nActions of the policy that is cut off span {found[0]['span']} cells over all states."
+    )
 
 
 def _printed(tabular: dict[str, Any]) -> str:
     head = "T | n | the lemma's line, ln T / √(n + λ) | its proof's last line, √(ln T / (n + λ)) | Eq. 12 with its φ"
     names = ("statement", "last_line", "definition")
-    return _table(head, ([str(row["epoch"]), str(row["count"]), *(f"{row[n]:.3f}" for n in names)] for row in tabular["printed_features"]))
+    return _table(
+        head,
+        (
+            [str(row["epoch"]), str(row["count"]), *(f"{row[n]:.3f}" for n in names)]
+            for row in tabular["printed_features"]
+        ),
+    )
 
 
 def _training(tabular: dict[str, Any]) -> str:
@@ -272,7 +333,11 @@ def _training(tabular: dict[str, Any]) -> str:
         + [
             text
             for name in ("data", "policy")
-            for text in (f"{row[f'{name}_bonus']:.4f}", f"{row[f'{name}_coverage']:.1%}", f"{row[f'{name}_smallest_c']:.2f}")
+            for text in (
+                f"{row[f'{name}_bonus']:.4f}",
+                f"{row[f'{name}_coverage']:.1%}",
+                f"{row[f'{name}_smallest_c']:.2f}",
+            )
         ]
         for row in tabular["training"]
     )
@@ -282,7 +347,12 @@ def _training(tabular: dict[str, Any]) -> str:
 def _lemma(linear: dict[str, Any]) -> str:
     head = "rows | b in theory | logs covered at every point at once | b that would have done for 90% of all"
     rows = (
-        [f"{r['rows']:,}", f"{r['scale']:.2f}", f"{r['logs_covered_everywhere']:.0%}", f"{r['smallest_scale']:.2f}"]
+        [
+            f"{r['rows']:,}",
+            f"{r['scale']:.2f}",
+            f"{r['logs_covered_everywhere']:.0%}",
+            f"{r['smallest_scale']:.2f}",
+        ]
         for r in linear["lemma"]
     )
     grids, excess = linear["grids"], max(row["excess"] for row in linear["grids"])
@@ -333,19 +403,36 @@ def _codes(codes: dict[str, Any]) -> str:
         "random pairs with one code, Eq. 3 printed"
     )
     rows = (
-        [row["task"], f"{row['states']} + {row['actions']}", str(row["bins"]), "actions beyond" if row["outside"] else "in range"]
+        [
+            row["task"],
+            f"{row['states']} + {row['actions']}",
+            str(row["bins"]),
+            "actions beyond" if row["outside"] else "in range",
+        ]
         + [f"{row[name]:.1%}" for name in ("printed", "meant", "published")]
         + [f"{row['ours_near']} of {row['ours_strangers']:,}", f"{row['printed_pairs']:.2g}"]
         for row in codes["collisions"]
     )
-    prints = ", ".join(f"{row['measured']:.2e} against {row['predicted']:.2e} at {row['bits']} bits" for row in codes["fingerprints"])
-    return _table(head, rows) + f"\n\nShort fingerprints, measured against entries per bucket / 2^bits: {prints}."
+    prints = ", ".join(
+        f"{row['measured']:.2e} against {row['predicted']:.2e} at {row['bits']} bits"
+        for row in codes["fingerprints"]
+    )
+    return (
+        _table(head, rows)
+        + f"\n\nShort fingerprints, measured against entries per bucket / 2^bits: {prints}."
+    )
 
 
 def _blur(codes: dict[str, Any]) -> str:
     head = "task | state dimensions | 24 / log2(bins + 1) of them, rounded down | always seen | seen by half of the steps or more"
     rows = (
-        [task, str(len(row["unseen"])), str(row["predicted"]), str(row["always_seen"]), str(sum(share <= 0.5 for share in row["unseen"]))]
+        [
+            task,
+            str(len(row["unseen"])),
+            str(row["predicted"]),
+            str(row["always_seen"]),
+            str(sum(share <= 0.5 for share in row["unseen"])),
+        ]
         for task, row in codes["blur"].items()
     )
     return _table(head, rows)
@@ -354,7 +441,10 @@ def _blur(codes: dict[str, Any]) -> str:
 def _appendix(codes: dict[str, Any]) -> str:
     found = codes["appendix"]
     head = "code | v(0, 1) | v(1, -1) | v(1, 0)"
-    rows = (["Eq. 3 as printed", *map(str, found["printed"])], ["the code of the examples, m s + a with m = 2", *map(str, found["obeyed"])])
+    rows = (
+        ["Eq. 3 as printed", *map(str, found["printed"])],
+        ["the code of the examples, m s + a with m = 2", *map(str, found["obeyed"])],
+    )
     return _table(head, rows) + (
         f"\n\nThe nine cells of a 3 x 3 range have {found['square_codes_printed']} codes as printed and"
         f" {found['square_codes_meant']} as meant. With actions one width beyond the range on either side, {found['wide_cells']} cells have"
@@ -367,10 +457,17 @@ def report_tables() -> dict[str, str]:
     rows = read_results(*sorted((ROOT / "results").glob("*.parquet")))
     found = sections(rows, layouts({row["suite"] for row in rows}))
     made = {
-        f"{name}-{table.name}": (name, table) for name, section in zip(slugs(found), found, strict=True) for table in all_tables(section)
+        f"{name}-{table.name}": (name, table)
+        for name, section in zip(slugs(found), found, strict=True)
+        for table in all_tables(section)
     }
-    markers = re.findall(r"<!-- ([\w-]+): rendered by `make results`", (ROOT / "docs" / "results.md").read_text())
-    texts = {marker: to_markdown(made[marker][1]).strip() + _picture(made[marker][0], made[marker][1].name) for marker in made}
+    markers = re.findall(
+        r"<!-- ([\w-]+): rendered by `make results`", (ROOT / "docs" / "results.md").read_text()
+    )
+    texts = {
+        marker: to_markdown(made[marker][1]).strip() + _picture(made[marker][0], made[marker][1].name)
+        for marker in made
+    }
     return {marker: texts.get(marker, "Not yet measured.") for marker in markers}
 
 
@@ -391,10 +488,18 @@ def insert(path: Path, marker: str, text: str) -> None:
 
 
 if __name__ == "__main__":
-    insert(ROOT / "README.md", "results", report_tables()["paper-maze2d-scores"].replace("(images/", "(docs/images/"))
+    insert(
+        ROOT / "README.md",
+        "results",
+        report_tables()["paper-maze2d-scores"].replace("(images/", "(docs/images/"),
+    )
     insert(ROOT / "docs" / "results.md", "runs", results_table())
     insert(ROOT / "docs" / "performance.md", "bench", bench_table())
-    for marker, table in {"cost": bench_table, "baselines": baselines_table, "crosscheck": crosscheck_table}.items():
+    for marker, table in {
+        "cost": bench_table,
+        "baselines": baselines_table,
+        "crosscheck": crosscheck_table,
+    }.items():
         insert(ROOT / "docs" / "algorithms" / "index.md", marker, table())
     insert(ROOT / "docs" / "results.md", "recollected-time", time_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "trials", trials_table())

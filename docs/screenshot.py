@@ -15,7 +15,9 @@ def screenshot(page: Path, picture: Path) -> None:
     if browser is None:
         raise SystemExit("no Chromium found; install one, as root: make browser")
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        chromium = playwright.chromium.launch(
+            executable_path=browser, args=["--no-sandbox"] if os.geteuid() == 0 else []
+        )
         window = chromium.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         window.goto(page.resolve().as_uri())
         window.wait_for_selector("html[data-ready]")

@@ -19,7 +19,9 @@ for step in range(STEPS):
     inside = inside + 0.04 * power - 0.1 * (inside - outside) + rng.normal(0, 0.1, EPISODES)
     rows.append((observation, power, -np.abs(inside - 21), np.full(EPISODES, step == STEPS - 1)))
 observation, power, reward, last = (np.concatenate([np.asarray(step[i]) for step in rows]) for i in range(4))
-order = np.argsort(np.tile(np.arange(EPISODES), STEPS), kind="stable")  # the rows of an episode must stand together, in time order
+order = np.argsort(
+    np.tile(np.arange(EPISODES), STEPS), kind="stable"
+)  # the rows of an episode must stand together, in time order
 
 data = gc.Transitions.from_arrays(
     observation=observation[order],
@@ -37,4 +39,6 @@ run = gc.train(data, updates=1000, evaluate_every=500, hidden=(64, 64), progress
 policy = run.policy()
 for temperature in (15.0, 18.0, 21.0, 24.0):
     power, count = policy([temperature, 5.0])[0], policy.count([temperature, 5.0])
-    print(f"{temperature:4.0f} degrees inside: {power:5.1f} per cent power; the log has it {count:,.0f} times")
+    print(
+        f"{temperature:4.0f} degrees inside: {power:5.1f} per cent power; the log has it {count:,.0f} times"
+    )

@@ -21,7 +21,13 @@ data = gc.load(log, gc.Columns(observation="*", action="fan"), action_bounds=(0,
 print(f"the log: {len(data):,} transitions, mean return {data.episode_returns.mean():.1f}")
 
 for name in ("bc", "gpc-anchor"):
-    run = gc.train(data, name, seeds=SEEDS, updates=2000, evaluate_every=2000, hidden=(64, 64), progress=False)
-    results = [gc.evaluate(run.policy(seed=seed), ENVIRONMENT, episodes=10, seed=100) for seed in range(SEEDS)]
-    returns = np.array([result.returns.mean() for result in results])  # one mean per seed, on the same start states
+    run = gc.train(
+        data, name, seeds=SEEDS, updates=2000, evaluate_every=2000, hidden=(64, 64), progress=False
+    )
+    results = [
+        gc.evaluate(run.policy(seed=seed), ENVIRONMENT, episodes=10, seed=100) for seed in range(SEEDS)
+    ]
+    returns = np.array(
+        [result.returns.mean() for result in results]
+    )  # one mean per seed, on the same start states
     print(f"{name:10} {returns.mean():.1f} ± {returns.std():.1f} over {SEEDS} seeds ({run.directory})")

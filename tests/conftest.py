@@ -19,10 +19,19 @@ from results_maker import HOSTILE, make_results
 from gridcount.benchmark import timings
 from gridcount.benchmark.store import write_rows
 from gridcount.cli import main
-from gridcount.data.maze2d import make
-from gridcount.data.transitions import Transitions
+from gridcount.data.store.mazes import make
+from gridcount.transitions import Transitions
 
-LONGEST = ("benchmark", "training", "soft_baselines", "algorithms", "counts", "resume", "implicit_baselines", "td3_baselines")
+LONGEST = (
+    "benchmark",
+    "training",
+    "soft_baselines",
+    "algorithms",
+    "counts",
+    "resume",
+    "implicit_baselines",
+    "td3_baselines",
+)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -63,7 +72,9 @@ MakeLog = Callable[..., Transitions]
 def make_log() -> MakeLog:
     """A log of random decisions with any dimensions."""
 
-    def make_log(rows: int = 500, observation_dim: int = 3, action_dim: int = 2, seed: int = 0, scale: float = 1.0) -> Transitions:
+    def make_log(
+        rows: int = 500, observation_dim: int = 3, action_dim: int = 2, seed: int = 0, scale: float = 1.0
+    ) -> Transitions:
         rng = np.random.default_rng(seed)
         end = np.zeros(rows, np.bool_)
         end[49::50] = True

@@ -15,15 +15,22 @@ LIMIT = 6
 class Corridor(gymnasium.Env[Float32, Float32]):
     """Observes (steps to go, steps made); the action is a valve from 0 to 100, paid as the reward."""
 
-    def __init__(self, reports_success: bool = True, only_success: bool = False, broken: bool = False) -> None:
+    def __init__(
+        self, reports_success: bool = True, only_success: bool = False, broken: bool = False
+    ) -> None:
         self.observation_space = gymnasium.spaces.Box(0, 10, (2,), np.float32)
         self.action_space = gymnasium.spaces.Box(0, 100, (1,), np.float32)
         self.reports_success, self.only_success, self.broken = reports_success, only_success, broken
         self.length, self.steps = 0, 0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Float32, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Float32, dict[str, Any]]:
         super().reset(seed=seed)
-        self.length, self.steps = int(self.np_random.integers(2, 10)), 0  # some end before the limit, some would after
+        self.length, self.steps = (
+            int(self.np_random.integers(2, 10)),
+            0,
+        )  # some end before the limit, some would after
         return self._observation(), {}
 
     def step(self, action: Float32) -> tuple[Float32, float, bool, bool, dict[str, Any]]:
@@ -40,9 +47,19 @@ class Corridor(gymnasium.Env[Float32, Float32]):
 
 
 gymnasium.register(id="known/Corridor-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT)
-gymnasium.register(id="known/Silent-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT, kwargs={"reports_success": False})
+gymnasium.register(
+    id="known/Silent-v0",
+    entry_point="corridor:Corridor",
+    max_episode_steps=LIMIT,
+    kwargs={"reports_success": False},
+)
 gymnasium.register(id="known/Endless-v0", entry_point="corridor:Corridor")
-gymnasium.register(id="known/Rare-v0", entry_point="corridor:Corridor", max_episode_steps=LIMIT, kwargs={"only_success": True})
+gymnasium.register(
+    id="known/Rare-v0",
+    entry_point="corridor:Corridor",
+    max_episode_steps=LIMIT,
+    kwargs={"only_success": True},
+)
 gymnasium.register(id="known/Broken-v0", entry_point="corridor:Corridor", kwargs={"broken": True})
 
 

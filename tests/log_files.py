@@ -11,8 +11,8 @@ import pyarrow.parquet as parquet
 import pytest
 from numpy.typing import NDArray
 
-from gridcount.data.d4rl import write_hdf5
-from gridcount.data.transitions import Transitions
+from gridcount.data.formats.d4rl import write_hdf5
+from gridcount.transitions import Transitions
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # Minari's imports warn of their own future
@@ -22,12 +22,16 @@ with warnings.catch_warnings():
 EXCERPTS = Path(__file__).parent / "data"
 
 
-def smooth(rows: int = 400, dims: int = 3, actions: int = 2, episode: int = 100, seed: int = 0) -> dict[str, NDArray[Any]]:
+def smooth(
+    rows: int = 400, dims: int = 3, actions: int = 2, episode: int = 100, seed: int = 0
+) -> dict[str, NDArray[Any]]:
     """A clean log in D4RL's columns: random walks, bounded actions, every fourth episode terminal."""
     rng = np.random.default_rng(seed)
     walk = rng.normal(size=(rows, dims)) * 0.1
     for start in range(0, rows, episode):
-        walk[start : start + episode] = np.cumsum(walk[start : start + episode], axis=0) + rng.normal(size=dims) * 0.1
+        walk[start : start + episode] = (
+            np.cumsum(walk[start : start + episode], axis=0) + rng.normal(size=dims) * 0.1
+        )
     end = np.arange(rows) % episode == episode - 1
     terminal = end & (np.arange(rows) // episode % 4 == 3)
     return {
@@ -42,7 +46,11 @@ def smooth(rows: int = 400, dims: int = 3, actions: int = 2, episode: int = 100,
 def flat_columns(data: Transitions) -> dict[str, NDArray[Any]]:
     """One column per dimension, under the names everyone uses."""
     table: dict[str, NDArray[Any]] = {}
-    for name, column in {"obs": data.observation, "action": data.action, "next_obs": data.next_observation}.items():
+    for name, column in {
+        "obs": data.observation,
+        "action": data.action,
+        "next_obs": data.next_observation,
+    }.items():
         table |= {f"{name}_{d}": column[:, d] for d in range(column.shape[1])}
     truncated = data.episode_end & ~data.terminated
     return table | {"reward": data.reward, "terminated": data.terminated, "truncated": truncated}
@@ -60,8 +68,15 @@ def write_tables(folder: Path, data: Transitions) -> list[Path]:
     table = flat_columns(data)
     csv = write_csv(folder / "log.csv", table)
     parquet.write_table(arrow.table(table), folder / "log.parquet")
-    lists = {"observation": data.observation, "action": data.action, "next_observation": data.next_observation}
-    nested = {name: arrow.FixedSizeListArray.from_arrays(column.ravel(), column.shape[1]) for name, column in lists.items()}
+    lists = {
+        "observation": data.observation,
+        "action": data.action,
+        "next_observation": data.next_observation,
+    }
+    nested = {
+        name: arrow.FixedSizeListArray.from_arrays(column.ravel(), column.shape[1])
+        for name, column in lists.items()
+    }
     rest = {name: table[name] for name in ("reward", "terminated", "truncated")}
     parquet.write_table(arrow.table(nested | rest), folder / "lists.parquet")
     np.savez(folder / "log.npz", **(lists | rest))
@@ -77,7 +92,9 @@ def write_tables(folder: Path, data: Transitions) -> list[Path]:
     return [csv, folder / "log.parquet", folder / "lists.parquet", folder / "log.npz", folder / "log.hdf5"]
 
 
-def write_minari(root: Path, data: Transitions, layout: str, monkeypatch: pytest.MonkeyPatch, **spaces: Any) -> str:
+def write_minari(
+    root: Path, data: Transitions, layout: str, monkeypatch: pytest.MonkeyPatch, **spaces: Any
+) -> str:
     """A dataset written by the `minari` package itself; returns its id."""
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(root))
     ends = np.flatnonzero(data.episode_end) + 1

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.contract import Prepared
-from gridcount.data.transitions import Transitions
+from gridcount.transitions import Transitions
 
 EDGE = 0.2  # no action right of this was ever tried in the bandit's log
 PROBE = jnp.linspace(-0.9, 0.9, 64)[:, None]  # observations a bandit's policy is asked about
@@ -29,7 +29,10 @@ BRIEF: dict[str, Any] = {
 def small(name: str) -> Any:
     """An algorithm with its defaults but for sizes, which are a test's."""
     kind = ALGORITHMS[name]
-    return replace(kind(), **{field: value for field, value in (SMALL | BRIEF).items() if field in kind.__dataclass_fields__})
+    return replace(
+        kind(),
+        **{field: value for field, value in (SMALL | BRIEF).items() if field in kind.__dataclass_fields__},
+    )
 
 
 def learn(algorithm: Any, data: Transitions, updates: int, seed: int = 0) -> tuple[Prepared, Any]:
@@ -37,7 +40,9 @@ def learn(algorithm: Any, data: Transitions, updates: int, seed: int = 0) -> tup
     prepared = algorithm.prepare(data)
     state = prepared.algorithm.init(jax.random.key(seed), prepared.rows)
     rows = jax.tree.map(jnp.asarray, prepared.rows)
-    state, _ = jax.jit(make_block(prepared.algorithm, updates))(state, rows, jax.random.key(seed + 1), jnp.asarray(0))
+    state, _ = jax.jit(make_block(prepared.algorithm, updates))(
+        state, rows, jax.random.key(seed + 1), jnp.asarray(0)
+    )
     return prepared, state
 
 

@@ -39,7 +39,9 @@ def make_rows(
 ) -> list[Row]:
     """An experiment's rows: scores that climb to a level with noise, and a few other figures."""
     settings = {"batch_size": 256, "hidden": [64, 64]} | (config or {})
-    key = "--".join(filter(None, (algorithm, dataset, variant.replace(" ", "-"), f"{len(json.dumps(settings)):04d}")))
+    key = "--".join(
+        filter(None, (algorithm, dataset, variant.replace(" ", "-"), f"{len(json.dumps(settings)):04d}"))
+    )
     facts = FACTS | {
         "suite": suite,
         "algorithm": algorithm,
@@ -60,8 +62,15 @@ def make_rows(
         top = level + rng.normal(0, 6)
         for i in range(1, evaluations + 1):
             score = top * (1 - np.exp(-4 * i / evaluations)) + rng.normal(0, 5)
-            figures = {"score": score, "return": 3 * score, "success": min(max(score / 100, 0.0), 1.0)} if scored else {}
-            losses = {"critic_loss": 20 * np.exp(-3 * i / evaluations) + rng.uniform(), "uncertainty": 1 / np.sqrt(i)}
+            figures = (
+                {"score": score, "return": 3 * score, "success": min(max(score / 100, 0.0), 1.0)}
+                if scored
+                else {}
+            )
+            losses = {
+                "critic_loss": 20 * np.exp(-3 * i / evaluations) + rng.uniform(),
+                "uncertainty": 1 / np.sqrt(i),
+            }
             time = {"seconds": 10.0 + 2.5 * len(seeds) * every / 1000 * i, "updates": i * every, "seed": seed}
             rows.append(facts | time | {name: float(value) for name, value in (figures | losses).items()})
     return rows
@@ -71,12 +80,24 @@ def make_results(hostile: str = "") -> list[Row]:
     """A table beside the paper's, an ablation and a cost suite; `hostile` is a dataset's name that must not become markup."""
     mazes = ("maze2d-umaze-v1", "maze2d-medium-v1", "maze2d-large-v1")
     levels = {"gpc-sac": 120.0, "sac": 30.0, "cql": 55.0, "iql": 60.0}
-    rows = [row for maze in mazes for name, level in levels.items() for row in make_rows("paper/maze2d", name, maze, level=level)]
+    rows = [
+        row
+        for maze in mazes
+        for name, level in levels.items()
+        for row in make_rows("paper/maze2d", name, maze, level=level)
+    ]
     bins = ("bins 5", "bins 15", "bins 30")
     for dataset, source in (("hopper-medium-v2", "re-collected"), ("walker2d-medium-v2", "d4rl")):
         for i, name in enumerate(bins):
-            short = (dataset, name) == ("walker2d-medium-v2", "bins 5")  # one run is not as long as the others
-            settings: dict[str, Any] = {"level": 50 + 15 * i, "config": {"bins": int(name[5:])}, "evaluations": 10 if short else 20}
+            short = (dataset, name) == (
+                "walker2d-medium-v2",
+                "bins 5",
+            )  # one run is not as long as the others
+            settings: dict[str, Any] = {
+                "level": 50 + 15 * i,
+                "config": {"bins": int(name[5:])},
+                "evaluations": 10 if short else 20,
+            }
             rows += make_rows("bins", "gpc-sac", dataset, name, source=source, **settings)
     rows += make_rows("speed", "sac", "hopper-medium-v2", scored=False, evaluations=3)
     if hostile:
@@ -92,11 +113,18 @@ def section_of(rows: list[Any], **facts: Any) -> Any:
 
 def headlines(path: Path) -> dict[tuple[str, str, str, str], list[float]]:
     """Each seed's mean of its last three scores, from the file itself: (suite, algorithm, variant, dataset) -> seeds."""
-    scores: dict[tuple[str, str, str, str], dict[int, list[tuple[int, float]]]] = defaultdict(lambda: defaultdict(list))
+    scores: dict[tuple[str, str, str, str], dict[int, list[tuple[int, float]]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for row in read_results(path):
         if "score" in row:
-            scores[row["suite"], row["algorithm"], row["variant"], row["dataset"]][row["seed"]].append((row["updates"], row["score"]))
-    return {cell: [float(np.mean([v for _, v in sorted(own)[-3:]])) for own in seeds.values()] for cell, seeds in scores.items()}
+            scores[row["suite"], row["algorithm"], row["variant"], row["dataset"]][row["seed"]].append(
+                (row["updates"], row["score"])
+            )
+    return {
+        cell: [float(np.mean([v for _, v in sorted(own)[-3:]])) for own in seeds.values()]
+        for cell, seeds in scores.items()
+    }
 
 
 def read_csv(path: Path) -> list[dict[str, str]]:

@@ -19,8 +19,13 @@ def test_the_list_names_family_paper_cost_and_what_the_count_adds(capsys: pytest
     assert set(entries) == set(ALGORITHMS)
     assert entries["sac"]["cost"] == 1
     assert all(entry["cost"] > 0 for entry in entries.values())  # measured, every one
-    assert [entry["cost"] for entry in entries.values()] == sorted(entry["cost"] for entry in entries.values())
-    assert all(entry["family"] and entry["paper"] and entry["idea"] and entry["count_adds"] for entry in entries.values())
+    assert [entry["cost"] for entry in entries.values()] == sorted(
+        entry["cost"] for entry in entries.values()
+    )
+    assert all(
+        entry["family"] and entry["paper"] and entry["idea"] and entry["count_adds"]
+        for entry in entries.values()
+    )
     assert main(["algorithms"]) == 0
     printed = capsys.readouterr().out
     assert all(name in printed for name in ALGORITHMS)

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
 from gridcount.counts.units import RewardUnits, returns_to_go
-from gridcount.data.transitions import Transitions
+from gridcount.transitions import Transitions
 
 Floats = NDArray[np.float32]
 
@@ -143,7 +143,9 @@ def test_a_reward_per_step_stays_where_a_single_episode_ended() -> None:
 def test_a_flag_that_is_rarely_set_is_cut_whichever_way_it_is_coded(rare: float) -> None:
     rng = np.random.default_rng(0)
     unusual = rng.random(20_000) < 0.04
-    observation = np.stack([np.where(unusual, rare, 1 - rare), rng.normal(size=20_000)], axis=1).astype(np.float32)
+    observation = np.stack([np.where(unusual, rare, 1 - rare), rng.normal(size=20_000)], axis=1).astype(
+        np.float32
+    )
     action = np.where(unusual, 0.9, -0.9).astype(np.float32)[:, None]
     assert AdaptiveCells.fit(observation, action, 128).column[0] == 0
 

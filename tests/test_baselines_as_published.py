@@ -40,21 +40,31 @@ def test_fewer_samples_lower_the_gap_by_the_logarithm_of_their_ratio() -> None:
 def test_the_threshold_follows_the_number_of_samples_in_loss_and_multiplier(make_log: MakeLog) -> None:
     """Fails where either of the two uses of the threshold forgets to."""
     fields: dict[str, Any] = {**SMALL, "conservatism": 10.0, "sampled_actions": 4, "scale_threshold": True}
-    gap = float(jax.jit(start(CQL(**fields), make_log)[0].update)(*start(CQL(**fields), make_log)[1:], jax.random.key(0))[1]["gap"])
-    middle = 10 * gap + 5 * math.log(10 / 4)  # above the gap by half of the shift: only the scaled threshold lies below it
+    gap = float(
+        jax.jit(start(CQL(**fields), make_log)[0].update)(
+            *start(CQL(**fields), make_log)[1:], jax.random.key(0)
+        )[1]["gap"]
+    )
+    middle = 10 * gap + 5 * math.log(
+        10 / 4
+    )  # above the gap by half of the shift: only the scaled threshold lies below it
     algorithm, state, batch = start(CQL(**fields, lagrange_threshold=middle), make_log)
     assert threshold(algorithm) == pytest.approx(middle - 10 * math.log(10 / 4))
     after, metrics = jax.jit(algorithm.update)(state, batch, jax.random.key(0))
     assert float(after.log_multiplier) > 0
     held = 2 * (10 * float(metrics["gap"]) - threshold(algorithm))
     assert float(metrics["critic_loss"]) == pytest.approx(float(metrics["loss_in"]) + held, rel=1e-3)
-    as_measured, _ = jax.jit(replace(algorithm, scale_threshold=False).update)(state, batch, jax.random.key(0))
+    as_measured, _ = jax.jit(replace(algorithm, scale_threshold=False).update)(
+        state, batch, jax.random.key(0)
+    )
     assert float(as_measured.log_multiplier) < 0
 
 
 def test_ten_samples_of_a_kind_need_no_shift_and_no_threshold_stays_none() -> None:
     assert threshold(make_algorithm("cql", "maze2d-umaze-v1", "paper")) == 50
-    assert threshold(make_algorithm("cql", "maze2d-umaze-v1", "fast")) == pytest.approx(50 - 10 * math.log(10 / 4))
+    assert threshold(make_algorithm("cql", "maze2d-umaze-v1", "fast")) == pytest.approx(
+        50 - 10 * math.log(10 / 4)
+    )
     assert threshold(CQL(scale_threshold=True, sampled_actions=2)) == 0
 
 
@@ -63,8 +73,19 @@ def test_ten_samples_of_a_kind_need_no_shift_and_no_threshold_stays_none() -> No
 
 def test_the_authors_code_weighs_errors_before_they_are_squared(make_log: MakeLog) -> None:
     """Fails where the weight is not squared, or the policy's is."""
-    lean: dict[str, Any] = {"hidden": (16,), "behaviour_hidden": (16,), "passes": 4, "next_actions": 2, "warmup_updates": 0}
-    ways: dict[str, Any] = {"weighting": "exponential", "weight_limit": 1.0, "weight_scale": 5.0, "dropout": 0.3}
+    lean: dict[str, Any] = {
+        "hidden": (16,),
+        "behaviour_hidden": (16,),
+        "passes": 4,
+        "next_actions": 2,
+        "warmup_updates": 0,
+    }
+    ways: dict[str, Any] = {
+        "weighting": "exponential",
+        "weight_limit": 1.0,
+        "weight_scale": 5.0,
+        "dropout": 0.3,
+    }
     authors, state, batch = start(UWAC(**lean, **ways, weight_errors=True), make_log)
     key = jax.random.key(1)
     _, squared = jax.jit(authors.update)(state, batch, key)
@@ -78,7 +99,12 @@ def test_the_authors_code_weighs_errors_before_they_are_squared(make_log: MakeLo
 
 def test_the_paper_preset_of_uwac_is_the_authors_code() -> None:
     paper = make_algorithm("uwac", "hopper-medium-v2", "paper")
-    assert (paper.weighting, paper.weight_limit, paper.weight_scale, paper.weight_errors) == ("exponential", 1.0, 0.5, True)
+    assert (paper.weighting, paper.weight_limit, paper.weight_scale, paper.weight_errors) == (
+        "exponential",
+        1.0,
+        0.5,
+        True,
+    )
     assert "weight_errors" not in settings(make_algorithm("uwac", "maze2d-umaze-v1", "fast"))
 
 
@@ -88,9 +114,13 @@ def test_the_paper_preset_of_uwac_is_the_authors_code() -> None:
 def test_the_bonus_is_divided_by_the_square_of_the_dimensions_in_target_and_policy(make_log: MakeLog) -> None:
     """Fails where either use of the bonus forgets to: with two dimensions a weight of 4 is then a weight of 1."""
     fields: dict[str, Any] = {**SMALL, "cvae_hidden": (16,), "cvae_updates": 5}
-    research, state, batch = start(TD3CVAE(**fields, average_bonus=True, target_penalty=4.0, policy_penalty=4.0), make_log)
+    research, state, batch = start(
+        TD3CVAE(**fields, average_bonus=True, target_penalty=4.0, policy_penalty=4.0), make_log
+    )
     plain = replace(research, average_bonus=False, target_penalty=1.0, policy_penalty=1.0)
-    state = state._replace(learner=state.learner._replace(updates=jnp.asarray(research.policy_every - 1)))  # the policy's turn
+    state = state._replace(
+        learner=state.learner._replace(updates=jnp.asarray(research.policy_every - 1))
+    )  # the policy's turn
     found, expected = (jax.jit(each.update)(state, batch, jax.random.key(1))[1] for each in (research, plain))
     assert float(found["critic_loss"]) == pytest.approx(float(expected["critic_loss"]), rel=1e-5)
     assert float(found["policy_loss"]) == pytest.approx(float(expected["policy_loss"]), rel=1e-5)

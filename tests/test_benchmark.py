@@ -66,13 +66,30 @@ def figures(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], tuple[Any, ...]
     return {(r["key"], r["seed"], r["updates"]): (r["score"], r["return"], r["critic_loss"]) for r in rows}
 
 
-def test_a_store_row_says_what_it_is_and_where_it_came_from(finished: tuple[Path, Path], maze_file: Path) -> None:
+def test_a_store_row_says_what_it_is_and_where_it_came_from(
+    finished: tuple[Path, Path], maze_file: Path
+) -> None:
     rows = read_results(finished[1] / "results.parquet")
     assert len(rows) == 2 * 2 * 3
     row = rows[0]
-    assert (row["suite"], row["dataset"], row["source"], row["planned_updates"]) == ("small", "maze2d-umaze-v1", "generated", 300)
+    assert (row["suite"], row["dataset"], row["source"], row["planned_updates"]) == (
+        "small",
+        "maze2d-umaze-v1",
+        "generated",
+        300,
+    )
     assert json.loads(row["config"])["hidden"] == [8]
-    assert {"commit", "versions", "machine", "fingerprint", "score", "return", "success", "critic_loss", "seconds"} <= row.keys()
+    assert {
+        "commit",
+        "versions",
+        "machine",
+        "fingerprint",
+        "score",
+        "return",
+        "success",
+        "critic_loss",
+        "seconds",
+    } <= row.keys()
     assert {row["algorithm"] for row in rows if "uncertainty" in row} == {"gpc-sac"}
     timed = sorted({(row["updates"], row["seconds"]) for row in rows if row["algorithm"] == "sac"})
     assert [updates for updates, _ in timed] == [100, 200, 300]
@@ -87,10 +104,15 @@ def test_a_finished_suite_runs_nothing_again_and_more_seeds_run_alone(finished: 
     assert [cell.seeds for cell in more] == [(2,), (2,)]
 
 
-def test_another_config_or_other_data_is_never_mixed_with_an_old_one(finished: tuple[Path, Path], maze_file: Path, tmp_path: Path) -> None:
+def test_another_config_or_other_data_is_never_mixed_with_an_old_one(
+    finished: tuple[Path, Path], maze_file: Path, tmp_path: Path
+) -> None:
     cells = read_suite(str(finished[0])).cells()
     assert len(missing([replace(cell, updates=400) for cell in cells], finished[1])) == 2
-    assert len(missing([replace(cell, changes=cell.changes | {"discount": 0.9}) for cell in cells], finished[1])) == 2
+    assert (
+        len(missing([replace(cell, changes=cell.changes | {"discount": 0.9}) for cell in cells], finished[1]))
+        == 2
+    )
     other = tmp_path / "other.hdf5"
     other.write_bytes(maze_file.read_bytes() + b" ")
     assert len(missing([replace(cell, data=str(other)) for cell in cells], finished[1])) == 2
@@ -99,9 +121,21 @@ def test_another_config_or_other_data_is_never_mixed_with_an_old_one(finished: t
     assert missing([replace(cell, data=str(moved)) for cell in cells], finished[1]) == []
 
 
-def test_a_suite_killed_in_the_middle_finishes_only_what_is_missing(suite: Path, tmp_path: Path, finished: tuple[Path, Path]) -> None:
+def test_a_suite_killed_in_the_middle_finishes_only_what_is_missing(
+    suite: Path, tmp_path: Path, finished: tuple[Path, Path]
+) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "gridcount", "benchmark", str(suite), "--out", str(out), "--workers", "1"]
+    command = [
+        sys.executable,
+        "-m",
+        "gridcount",
+        "benchmark",
+        str(suite),
+        "--out",
+        str(out),
+        "--workers",
+        "1",
+    ]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(lambda: any((out / "results").glob("*.parquet")))
     process.send_signal(signal.SIGKILL)
@@ -115,19 +149,29 @@ def test_a_suite_killed_in_the_middle_finishes_only_what_is_missing(suite: Path,
     assert figures(read_results(out / "results.parquet")) == figures(read_results(finished[1]))
 
 
-def test_a_cell_that_fails_is_named_and_the_others_finish(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cell_that_fails_is_named_and_the_others_finish(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "bad.hdf5").write_bytes(b"no log")
     text = suite.read_text().replace('["maze2d-umaze-v1"]', '["maze2d-umaze-v1", "maze2d-medium-v1"]')
     suite.write_text(text + f'\nmaze2d-medium-v1 = "{tmp_path / "bad.hdf5"}"\n')
-    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--only", "sac", "--seeds", "1"]) == 1
+    assert (
+        main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--only", "sac", "--seeds", "1"]) == 1
+    )
     assert "failed: sac, maze2d-medium-v1" in capsys.readouterr().out
-    assert {row["dataset"] for row in read_results(tmp_path / "out" / "results.parquet")} == {"maze2d-umaze-v1"}
+    assert {row["dataset"] for row in read_results(tmp_path / "out" / "results.parquet")} == {
+        "maze2d-umaze-v1"
+    }
 
 
-def test_a_cell_that_fails_says_why_this_time(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_cell_that_fails_says_why_this_time(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Not what an earlier start of the same cell ended with."""
     (tmp_path / "bad.hdf5").write_bytes(b"no log")
-    suite.write_text(re.sub("maze2d-umaze-v1 = .*", f'maze2d-umaze-v1 = "{tmp_path / "bad.hdf5"}"', suite.read_text()))
+    suite.write_text(
+        re.sub("maze2d-umaze-v1 = .*", f'maze2d-umaze-v1 = "{tmp_path / "bad.hdf5"}"', suite.read_text())
+    )
     cell = next(cell for cell in read_suite(str(suite)).cells() if cell.algorithm == "sac")
     directory = cell.directory(tmp_path / "out" / "cells")
     with contextlib.suppress(MemoryError), Status(directory, cell, directory):
@@ -177,22 +221,32 @@ def test_a_seed_that_diverges_is_a_result_and_the_others_finish_without_it(
     ]
 
 
-@pytest.mark.parametrize("words", [["--ray", "auto", "--workers", "2"], ["--cell-cores", "2"], ["--cell-accelerators", "1"]])
-def test_a_flag_that_would_do_nothing_is_refused(words: list[str], suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    "words", [["--ray", "auto", "--workers", "2"], ["--cell-cores", "2"], ["--cell-accelerators", "1"]]
+)
+def test_a_flag_that_would_do_nothing_is_refused(
+    words: list[str], suite: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["benchmark", str(suite), *words]) == 2
     assert "--workers" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("flag", ["--updates", "--seeds", "--evaluate-every", "--episodes", "--workers", "--cell-cores"])
+@pytest.mark.parametrize(
+    "flag", ["--updates", "--seeds", "--evaluate-every", "--episodes", "--workers", "--cell-cores"]
+)
 def test_numbers_below_one_are_refused(flag: str, suite: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["benchmark", str(suite), flag, "0"]) == 2
     assert "must be at least 1" in capsys.readouterr().err
 
 
-def test_where_data_comes_from_is_told_by_the_data(maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_data_comes_from_is_told_by_the_data(
+    maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A generated file, one that says nothing of itself, and an imported log, which may be replaced under its name."""
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "cache"))
-    cell = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), data={"maze2d-umaze-v1": str(maze_file)}).cells()[0]
+    cell = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), data={"maze2d-umaze-v1": str(maze_file)}).cells()[
+        0
+    ]
     silent = tmp_path / "silent.hdf5"
     silent.write_bytes(maze_file.read_bytes())
     with h5py.File(silent, "r+") as file:
@@ -244,7 +298,9 @@ def rename_data(suite: Path, name: str) -> None:
     suite.write_text(text.replace("maze2d-umaze-v1 =", f'"{name}" ='))
 
 
-def test_a_variant_that_is_renamed_is_called_so_in_what_was_run(finished: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_variant_that_is_renamed_is_called_so_in_what_was_run(
+    finished: tuple[Path, Path], tmp_path: Path
+) -> None:
     shutil.copytree(finished[1], tmp_path / "out")
     suite = tmp_path / "small.toml"
     suite.write_text(finished[0].read_text() + '\n[[variants]]\nname = "plain"\n')
@@ -267,7 +323,9 @@ def test_a_log_may_have_any_name(suite: Path, tmp_path: Path) -> None:
     assert [cell.seeds for cell in more] == [(0, 1), (2,)]  # what was begun goes on as it was
 
 
-@pytest.mark.parametrize("seeds", [(0,), (0, 1, 2), (3, 5, 6), tuple(range(1000)), (*range(40), *range(50, 90))])
+@pytest.mark.parametrize(
+    "seeds", [(0,), (0, 1, 2), (3, 5, 6), tuple(range(1000)), (*range(40), *range(50, 90))]
+)
 def test_any_number_of_seeds_has_a_directory(seeds: tuple[int, ...], suite: Path, tmp_path: Path) -> None:
     directory = replace(read_suite(str(suite)).cells()[0], seeds=seeds).directory(tmp_path)
     directory.mkdir()
@@ -276,7 +334,9 @@ def test_any_number_of_seeds_has_a_directory(seeds: tuple[int, ...], suite: Path
 
 def test_seeds_that_run_apart_are_told_apart() -> None:
     cell = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",)).cells()[0]
-    overview = Overview(Console(quiet=True), [replace(cell, seeds=(0, 1)), replace(cell, seeds=(2,))], lambda cell: Progress())
+    overview = Overview(
+        Console(quiet=True), [replace(cell, seeds=(0, 1)), replace(cell, seeds=(2,))], lambda cell: Progress()
+    )
     assert overview.label(replace(cell, seeds=(2,))) == "sac, maze2d-umaze-v1, seeds 2"
 
 
@@ -289,7 +349,9 @@ def test_a_node_with_other_data_says_so_instead_of_training_on_it(suite: Path) -
     assert "other data (generated)" in problem
 
 
-def test_a_dry_run_tells_what_and_how_long_and_runs_nothing(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_tells_what_and_how_long_and_runs_nothing(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--dry-run", "--only", "sac"]) == 0
     printed = capsys.readouterr().out
     assert "1 cells, 1 to run" in printed
@@ -297,13 +359,20 @@ def test_a_dry_run_tells_what_and_how_long_and_runs_nothing(suite: Path, tmp_pat
     assert not (tmp_path / "out").exists()
 
 
-def test_a_dry_run_says_what_else_it_leaves_out(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_says_what_else_it_leaves_out(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     suite.write_text(suite.read_text().replace('"sac"', '"sac", "td3-cvae"'))
-    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--dry-run", "--only", "td3-cvae"]) == 0
+    assert (
+        main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--dry-run", "--only", "td3-cvae"])
+        == 0
+    )
     assert "and the autoencoder that td3-cvae learns first" in capsys.readouterr().out
 
 
-def test_a_dry_run_times_a_log_of_ones_own_in_its_own_size(suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_times_a_log_of_ones_own_in_its_own_size(
+    suite: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rename_data(suite, "reactor")
     assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--dry-run", "--only", "sac"]) == 0
     assert "timing 1 of 1: sac on 4-d observations and 2-d actions" in capsys.readouterr().out
@@ -314,7 +383,22 @@ def test_a_dry_run_shows_its_numbers_whole_on_a_narrow_terminal(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     rename_data(suite, "reactor-logs-of-march")
-    assert main(["benchmark", str(suite), "--out", str(tmp_path / "out"), "--dry-run", "--only", "sac", "--updates", "1000000"]) == 0
+    assert (
+        main(
+            [
+                "benchmark",
+                str(suite),
+                "--out",
+                str(tmp_path / "out"),
+                "--dry-run",
+                "--only",
+                "sac",
+                "--updates",
+                "1000000",
+            ]
+        )
+        == 0
+    )
     (line,) = [line for line in capsys.readouterr().out.splitlines() if "1,000,000" in line]
     algorithm, dataset, _, updates, _, took = (part.strip() for part in line.strip("│").split("│"))
     assert (algorithm, dataset, updates) == ("sac", "reactor-logs-of-march", "1,000,000")
@@ -323,7 +407,10 @@ def test_a_dry_run_shows_its_numbers_whole_on_a_narrow_terminal(
 
 @pytest.mark.parametrize("columns", [40, 80])
 def test_scores_are_shown_whole_on_a_narrow_terminal(
-    finished: tuple[Path, Path], columns: int, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    finished: tuple[Path, Path],
+    columns: int,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
     suite, out = finished
@@ -343,8 +430,12 @@ def test_a_cell_survives_json_and_its_key_forgets_only_the_seeds(suite: Path) ->
     assert replace(cell, episodes=9).key() != cell.key()
 
 
-@pytest.mark.filterwarnings("ignore:os.fork:RuntimeWarning")  # JAX warns where Ray starts a process; it is another program at once
-def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(finished: tuple[Path, Path], tmp_path: Path) -> None:
+@pytest.mark.filterwarnings(
+    "ignore:os.fork:RuntimeWarning"
+)  # JAX warns where Ray starts a process; it is another program at once
+def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(
+    finished: tuple[Path, Path], tmp_path: Path
+) -> None:
     """A head that runs no cell and two workers, real processes; one worker is killed while it runs a cell."""
     import ray
     from ray.cluster_utils import Cluster
@@ -365,7 +456,21 @@ def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(f
     killer = threading.Thread(target=kill_when_busy)
     killer.start()
     try:
-        assert main(["benchmark", str(finished[0]), "--out", str(tmp_path), "--ray", cluster.address, "--cell-cores", "1"]) == 0
+        assert (
+            main(
+                [
+                    "benchmark",
+                    str(finished[0]),
+                    "--out",
+                    str(tmp_path),
+                    "--ray",
+                    cluster.address,
+                    "--cell-cores",
+                    "1",
+                ]
+            )
+            == 0
+        )
         killer.join()
         assert killed
         for resources, message in (
@@ -382,4 +487,6 @@ def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(f
         cluster.shutdown()  # type: ignore[no-untyped-call]
     kept = [pq.read_table(path).num_rows for path in (tmp_path / "results").glob("*.parquet")]
     assert kept == [2 * 3, 2 * 3]  # two seeds, three evaluations: nothing lost, nothing doubled
-    assert figures(read_results(tmp_path / "results.parquet")) == figures(read_results(finished[1] / "results.parquet"))
+    assert figures(read_results(tmp_path / "results.parquet")) == figures(
+        read_results(finished[1] / "results.parquet")
+    )

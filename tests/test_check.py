@@ -13,13 +13,13 @@ from log_files import EXCERPTS, smooth, write_csv
 from numpy.typing import NDArray
 from rich.console import Console
 
-from gridcount.data import scan as scanning
-from gridcount.data.check import Finding, as_json, check, exit_code, render
-from gridcount.data.columns import Columns
-from gridcount.data.d4rl import read_hdf5, write_hdf5
-from gridcount.data.log import Log
-from gridcount.data.maze2d import generate
-from gridcount.data.transitions import CHUNK
+from gridcount.data.formats.columns import Columns
+from gridcount.data.formats.d4rl import read_hdf5, write_hdf5
+from gridcount.data.formats.log import Log
+from gridcount.data.quality import scan as scanning
+from gridcount.data.quality.check import Finding, as_json, check, exit_code, render
+from gridcount.envs.maze2d_data import generate
+from gridcount.transitions import CHUNK
 
 Table = dict[str, NDArray[Any]]
 
@@ -37,7 +37,9 @@ def log(table: Table) -> Log:
 
 
 def with_successors(table: Table) -> Table:
-    return table | {"next_observations": np.concatenate([table["observations"][1:], table["observations"][-1:]])}
+    return table | {
+        "next_observations": np.concatenate([table["observations"][1:], table["observations"][-1:]])
+    }
 
 
 def loud(findings: list[Finding]) -> list[Finding]:
@@ -88,7 +90,13 @@ SEEDED = [
     (put("actions", (slice(9, 12), 0), np.inf), "error", "action[0]", 9, "3 values are NaN"),
     (put("rewards", 399, -np.inf), "error", "reward", 399, "1 value is NaN"),
     (put("actions", (33, 1), 1.5), "error", "action[1]", 33, "1 rows have actions outside [-1, 1]"),
-    (lambda t: t["actions"].__imul__(np.float32(0.01)), "warning", "action[0]", None, "a small part of [-1, 1]"),
+    (
+        lambda t: t["actions"].__imul__(np.float32(0.01)),
+        "warning",
+        "action[0]",
+        None,
+        "a small part of [-1, 1]",
+    ),
     (
         lambda t: t.update(actions=np.eye(2, dtype=np.float32)[np.arange(400) % 2]),
         "warning",
@@ -113,9 +121,21 @@ SEEDED = [
         None,
         "same values as 'observation[2]'",
     ),
-    (lambda t: t["observations"][:, 1].__imul__(np.float32(1e5)), "warning", "observation[", None, "but 'observation[1]' has"),
+    (
+        lambda t: t["observations"][:, 1].__imul__(np.float32(1e5)),
+        "warning",
+        "observation[",
+        None,
+        "but 'observation[1]' has",
+    ),
     (teleport, "warning", "observation[0]", 149, "jumps inside an episode"),
-    (repeat, "warning", None, 200, "1 episodes repeat an earlier one; the first repeats the episode at row 0"),
+    (
+        repeat,
+        "warning",
+        None,
+        200,
+        "1 episodes repeat an earlier one; the first repeats the episode at row 0",
+    ),
     (shuffle, "warning", None, None, "rows look shuffled"),
     (put("terminals", slice(None), True), "warning", "terminated", 0, "every row is terminal"),
     (every_row_an_episode, "warning", None, 100, "100 of 103 episodes have one row"),
@@ -149,7 +169,10 @@ def test_a_clean_log_is_clean(seed: int, successors: bool) -> None:
 
 QUIRKS = {  # true of these two episodes, and worth knowing
     "antmaze-umaze-v0.hdf5": ["reward: is always 0"],
-    "pen-expert-v1.hdf5": ["action[16]: is always 1", "observation[39]: holds the same values as 'observation[24]'"],
+    "pen-expert-v1.hdf5": [
+        "action[16]: is always 1",
+        "observation[39]: holds the same values as 'observation[24]'",
+    ],
     "pen-human-v1.hdf5": ["observation[39]: holds the same values as 'observation[24]'"],
 }
 
@@ -183,13 +206,22 @@ def test_chunks_do_not_change_what_is_found(monkeypatch: pytest.MonkeyPatch) -> 
     assert len(loud(whole)) >= 4
     assert len(table["rewards"]) < CHUNK
     for size in (1, 7, 150):
-        monkeypatch.setattr(scanning, "chunks", lambda rows, size=size: (slice(i, min(i + size, rows)) for i in range(0, rows, size)))
+        monkeypatch.setattr(
+            scanning,
+            "chunks",
+            lambda rows, size=size: (slice(i, min(i + size, rows)) for i in range(0, rows, size)),
+        )
         assert check(log(table)) == whole
 
 
 def test_every_problem_is_found_at_once_with_errors_first() -> None:
     table = smooth()
-    for change in (put("observations", (7, 1), np.nan), put("actions", (33, 1), 1.5), put("rewards", slice(None), 3), repeat):
+    for change in (
+        put("observations", (7, 1), np.nan),
+        put("actions", (33, 1), 1.5),
+        put("rewards", slice(None), 3),
+        repeat,
+    ):
         change(table)
     findings = check(log(table))
     severities = [finding.severity for finding in findings]
@@ -206,7 +238,10 @@ def test_columns_of_a_table_are_called_by_their_names(tmp_path: Path) -> None:
         "action": table["actions"][:, 0],
     }
     cells["temp"][17] = ""
-    path = write_csv(tmp_path / "log.csv", {key: np.asarray(column) for key, column in cells.items()} | {"reward": table["rewards"]})
+    path = write_csv(
+        tmp_path / "log.csv",
+        {key: np.asarray(column) for key, column in cells.items()} | {"reward": table["rewards"]},
+    )
     (found,) = loud(check(path, Columns(observation="temp,load")))
     assert (found.file, found.column, found.row) == (str(path), "temp", 17)
     assert "no column marks where episodes end" in check(path, Columns(observation="temp,load"))[-1].problem
@@ -252,7 +287,11 @@ def test_numbers_at_the_edge_of_single_precision_do_not_break_the_check() -> Non
 def test_a_column_of_text_hides_nothing_else(tmp_path: Path) -> None:
     table = smooth(100, episode=25)
     cells: dict[str, Any] = {f"obs_{d}": table["observations"][:, d].astype(object) for d in range(3)}
-    cells |= {"action": table["actions"][:, 0].copy(), "reward": np.full(100, 3.0), "done": table["terminals"].astype(float)}
+    cells |= {
+        "action": table["actions"][:, 0].copy(),
+        "reward": np.full(100, 3.0),
+        "done": table["terminals"].astype(float),
+    }
     cells["obs_0"][5:] = "warm"
     cells["obs_1"][17] = ""
     cells["action"][33] = 7
@@ -274,7 +313,11 @@ def test_a_column_of_text_hides_nothing_else(tmp_path: Path) -> None:
 
 def test_text_in_any_table_is_one_finding_among_others(tmp_path: Path) -> None:
     table = smooth(40, dims=2, actions=1, episode=10)
-    columns = {"obs_0": table["observations"][:, 0], "obs_1": np.repeat("red", 40), "action": 5 * table["actions"][:, 0]}
+    columns = {
+        "obs_0": table["observations"][:, 0],
+        "obs_1": np.repeat("red", 40),
+        "action": 5 * table["actions"][:, 0],
+    }
     columns |= {"reward": table["rewards"], "timeout": table["timeouts"]}
     parquet.write_table(arrow.table(columns), tmp_path / "log.parquet")
     np.savez(tmp_path / "log.npz", **columns)  # type: ignore[arg-type]
@@ -296,7 +339,11 @@ def test_actions_are_judged_by_the_bounds_given() -> None:
 def test_every_action_column_out_of_range_is_reported_with_its_own_first_row() -> None:
     table = smooth(400)
     table["actions"][0, 0], table["actions"][100, 1] = 1.2, 50
-    found = {finding.column: (finding.row, finding.problem) for finding in check(log(table)) if finding.severity == "error"}
+    found = {
+        finding.column: (finding.row, finding.problem)
+        for finding in check(log(table))
+        if finding.severity == "error"
+    }
     assert found.keys() == {"action[0]", "action[1]"}
     assert found["action[0]"][0] == 0
     assert found["action[0]"][1].endswith("to 1.2")

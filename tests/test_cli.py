@@ -12,7 +12,7 @@ import pytest
 
 from gridcount import __version__
 from gridcount.cli import main
-from gridcount.data.d4rl import write_hdf5
+from gridcount.data.formats.d4rl import write_hdf5
 from gridcount.training.logs import read_rows
 
 UMAZE = "maze2d-umaze-v1"
@@ -98,7 +98,9 @@ def test_train_explains_the_flags_of_the_algorithm_named(said: Said) -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_near_miss_is_answered_with_what_was_meant_and_what_there_is(words: list[str], meant: str, listed: str, said: Said) -> None:
+def test_a_near_miss_is_answered_with_what_was_meant_and_what_there_is(
+    words: list[str], meant: str, listed: str, said: Said
+) -> None:
     code, out, err = said(words)
     assert code == 2
     assert err.startswith("error: unknown ")
@@ -113,8 +115,12 @@ def test_a_flag_of_another_algorithm_is_unknown(said: Said) -> None:
     assert "unknown flag '--pessimism'" in err
 
 
-def test_an_unknown_environment_is_answered_with_those_there_are(maze_file: Path, tmp_path: Path, said: Said) -> None:
-    code, _, err = said(["train", str(maze_file), *UNSCORED, "--env", "maze2d-umaze", "--run", str(tmp_path / "run")])
+def test_an_unknown_environment_is_answered_with_those_there_are(
+    maze_file: Path, tmp_path: Path, said: Said
+) -> None:
+    code, _, err = said(
+        ["train", str(maze_file), *UNSCORED, "--env", "maze2d-umaze", "--run", str(tmp_path / "run")]
+    )
     assert code == 2
     assert "unknown environment 'maze2d-umaze'. Did you mean 'maze2d-umaze-v1'?" in err
     assert "maze2d-large-dense-v1" in err
@@ -160,7 +166,9 @@ def test_values_that_make_no_sense_are_refused_before_training(
 # --- output in a log file ---
 
 
-def test_a_log_file_gets_plain_text_and_one_line_per_evaluation_and_seed(maze_file: Path, tmp_path: Path, said: Said) -> None:
+def test_a_log_file_gets_plain_text_and_one_line_per_evaluation_and_seed(
+    maze_file: Path, tmp_path: Path, said: Said
+) -> None:
     run = tmp_path / ("a-run-directory-with-a-long-name" * 3)
     code, out, err = said(["train", str(maze_file), *SMALL, "--seeds", "2", "--run", str(run)])
     assert (code, err) == (0, "")
@@ -171,7 +179,9 @@ def test_a_log_file_gets_plain_text_and_one_line_per_evaluation_and_seed(maze_fi
     pattern = r"update +(\d+)  seed (\d)  score +(-?[\d.]+)  success +\d+%  in log +\d+%  "
     pattern += r"critic loss \S+  Q \S+  u \S+  \d+ updates/s  \d+:\d\d left"
     printed = [match.groups() for line in lines if (match := re.fullmatch(pattern, line))]
-    assert printed == [(str(row["updates"]), str(row["seed"]), f"{row['score']:.1f}") for row in read_rows(run)]
+    assert printed == [
+        (str(row["updates"]), str(row["seed"]), f"{row['score']:.1f}") for row in read_rows(run)
+    ]
     assert len(printed) == 4
     assert "mean of the last 2 evaluations" in out  # there were only two
 
@@ -180,7 +190,9 @@ def test_a_log_file_gets_plain_text_and_one_line_per_evaluation_and_seed(maze_fi
 
 
 def test_data_make_writes_a_file_that_data_info_describes(tmp_path: Path, said: Said) -> None:
-    code, out, _ = said(["data", "make", UMAZE, "--transitions", "3000", "--seed", "5", "--directory", str(tmp_path)])
+    code, out, _ = said(
+        ["data", "make", UMAZE, "--transitions", "3000", "--seed", "5", "--directory", str(tmp_path)]
+    )
     assert code == 0
     path = Path(out.splitlines()[-1])
     assert path.parent == tmp_path
@@ -190,7 +202,10 @@ def test_data_make_writes_a_file_that_data_info_describes(tmp_path: Path, said: 
     for fact in ("transitions", "episodes", "terminated", "reward", "observation[3]", "action[1]"):
         assert fact in out
     written = path.stat().st_mtime_ns
-    assert said(["data", "make", UMAZE, "--transitions", "3000", "--seed", "5", "--directory", str(tmp_path)])[0] == 0
+    assert (
+        said(["data", "make", UMAZE, "--transitions", "3000", "--seed", "5", "--directory", str(tmp_path)])[0]
+        == 0
+    )
     assert path.stat().st_mtime_ns == written  # made once, kept for next time
 
 
@@ -241,7 +256,9 @@ def test_a_bad_file_is_refused_before_training_and_leaves_no_run_behind(
     assert [each.name for each in tmp_path.iterdir()] == ["log.hdf5"]
 
 
-def test_training_warns_of_what_a_check_of_the_file_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said) -> None:
+def test_training_warns_of_what_a_check_of_the_file_finds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: Said
+) -> None:
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     table = rng.uniform(-1, 1, size=(60, 4)).round(4).astype(object)
@@ -263,7 +280,9 @@ def test_a_file_that_is_not_there_is_named(tmp_path: Path, said: Said) -> None:
     assert f"{tmp_path / 'nowhere.hdf5'}: there is no such file" in err
 
 
-def test_an_environment_that_does_not_fit_the_data_is_refused_before_training(tmp_path: Path, said: Said) -> None:
+def test_an_environment_that_does_not_fit_the_data_is_refused_before_training(
+    tmp_path: Path, said: Said
+) -> None:
     code, out, err = said(["train", str(HOPPER), *SMALL, "--run", str(tmp_path / "run")])
     assert code == 2
     assert "the dataset needs an environment of 11 observation and 3 action dimensions" in err
@@ -282,7 +301,9 @@ def unscored(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def test_training_without_an_environment_says_it_will_not_score_and_works(unscored: Path, maze_file: Path, said: Said) -> None:
+def test_training_without_an_environment_says_it_will_not_score_and_works(
+    unscored: Path, maze_file: Path, said: Said
+) -> None:
     rows = read_rows(unscored)
     assert [row["updates"] for row in rows] == [20, 40]
     assert all("score" not in row and "critic_loss" in row for row in rows)
@@ -291,7 +312,9 @@ def test_training_without_an_environment_says_it_will_not_score_and_works(unscor
     assert "the policy is trained but not scored (name one with --env)" in out
 
 
-def test_a_run_without_scores_is_drawn_alone_and_beside_another(unscored: Path, tmp_path: Path, said: Said) -> None:
+def test_a_run_without_scores_is_drawn_alone_and_beside_another(
+    unscored: Path, tmp_path: Path, said: Said
+) -> None:
     code, out, _ = said(["plot", str(unscored)])
     assert (code, out.split()) == (0, ["picture:", str(unscored / "curve.png")])
     assert (unscored / "curve.png").stat().st_size > 10_000
@@ -308,7 +331,9 @@ def test_a_run_without_scores_is_drawn_alone_and_beside_another(unscored: Path, 
     assert not (tmp_path / "none.png").exists()
 
 
-def test_a_run_without_scores_is_reported_with_its_data_a_table_and_what_the_log_has(unscored: Path, tmp_path: Path, said: Said) -> None:
+def test_a_run_without_scores_is_reported_with_its_data_a_table_and_what_the_log_has(
+    unscored: Path, tmp_path: Path, said: Said
+) -> None:
     assert said(["report", str(unscored), "--out", str(tmp_path)])[0] == 0
     page = (tmp_path / "report.html").read_text()
     assert "the user&#x27;s own, fingerprint" in page
@@ -335,10 +360,15 @@ def test_a_run_without_an_environment_is_evaluated_in_the_one_named(unscored: Pa
 
 
 def test_help_that_was_shown_once_comes_without_the_learners(tmp_path: Path) -> None:
-    script = "import sys; from gridcount.cli import main; print(main(['train', '--help']), 'jax' in sys.modules)"
+    script = (
+        "import sys; from gridcount.cli import main; print(main(['train', '--help']), 'jax' in sys.modules)"
+    )
     environment = {**os.environ, "GRIDCOUNT_HOME": str(tmp_path)}
     first, second = (
-        subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True).stdout for _ in range(2)
+        subprocess.run(
+            [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+        for _ in range(2)
     )
     assert "--anchor" in first
     assert first.endswith("0 True\n")

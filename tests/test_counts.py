@@ -19,11 +19,15 @@ from gridcount.counts import grid as grid_module
 from gridcount.counts.auto import auto_pessimism
 from gridcount.counts.grid import Grid, StateCells
 from gridcount.counts.tables import DenseTable, SparseTable, Table, empty_table, visit_rows
-from gridcount.data.d4rl import read_hdf5
+from gridcount.data.formats.d4rl import read_hdf5
 from gridcount.losses import count_uncertainty
 
 STATES, SIZES = 7, (3, 4, 2)
-pairs = st.lists(st.tuples(st.integers(0, STATES - 1), *(st.integers(0, size - 1) for size in SIZES)), min_size=48, max_size=48)
+pairs = st.lists(
+    st.tuples(st.integers(0, STATES - 1), *(st.integers(0, size - 1) for size in SIZES)),
+    min_size=48,
+    max_size=48,
+)
 visit = jax.jit(lambda table, state, action: table.visit(state, action))
 
 
@@ -39,7 +43,9 @@ def split(batch: list[tuple[int, ...]]) -> tuple[jax.Array, jax.Array]:
 @pytest.mark.parametrize("table", both_tables(), ids=["dense", "sparse"])
 @settings(max_examples=25, deadline=None)
 @given(batches=st.lists(pairs, min_size=1, max_size=4))
-def test_a_batch_is_counted_then_read_like_a_dictionary(table: Table, batches: list[list[tuple[int, ...]]]) -> None:
+def test_a_batch_is_counted_then_read_like_a_dictionary(
+    table: Table, batches: list[list[tuple[int, ...]]]
+) -> None:
     dictionary: Counter[tuple[int, ...]] = Counter()
     for batch in batches:
         dictionary.update(batch)
@@ -81,7 +87,9 @@ def test_the_appendix_example_collides_for_the_paper_and_not_for_us() -> None:
     for table in (DenseTable.empty(1, grid.sizes), SparseTable.empty(megabytes=1)):
         for _ in range(5):
             table, _ = table.visit(jnp.zeros(1, jnp.int32), grid.offset(jnp.array([[0.0, 1.0]])))
-        assert table.read(jnp.zeros(2, jnp.int32), grid.offset(jnp.array([[0.0, 1.0], [1.0, -1.0]]))).tolist() == [5, 0]
+        assert table.read(
+            jnp.zeros(2, jnp.int32), grid.offset(jnp.array([[0.0, 1.0], [1.0, -1.0]]))
+        ).tolist() == [5, 0]
 
 
 def test_the_appendix_remedy_only_moves_the_collisions_outwards_while_ours_has_none() -> None:
@@ -92,7 +100,9 @@ def test_the_appendix_remedy_only_moves_the_collisions_outwards_while_ours_has_n
     grid = Grid.fit(np.array([[0, 0], [2, 2]], np.float32), bins=2, margin=3.0)
     cells = {
         tuple(cell)
-        for cell in np.asarray(grid.offset(jnp.array([[s, a] for s in range(-2, 5) for a in range(-2, 5)], jnp.float32))).tolist()
+        for cell in np.asarray(
+            grid.offset(jnp.array([[s, a] for s in range(-2, 5) for a in range(-2, 5)], jnp.float32))
+        ).tolist()
     }
     strides = np.cumprod((1, grid.sizes[0]))
     assert len(cells) == 49
@@ -110,7 +120,9 @@ def test_ten_million_cells_in_512_megabytes_agree_with_a_dictionary(dims: int, b
     agree = error = reads = 0.0
     for _ in range(10_000_000 // block):
         # Half the stream returns to popular places, half is nearly always new: both ends of what a policy does.
-        state = np.where(rng.random(block) < 0.5, rng.integers(0, 20_000, block), rng.integers(0, 2_000_000, block))
+        state = np.where(
+            rng.random(block) < 0.5, rng.integers(0, 20_000, block), rng.integers(0, 2_000_000, block)
+        )
         action = rng.integers(0, bins + 1, (block, dims)) * (rng.random((block, dims)) < 3 / dims)
         code = state.astype(np.int64)
         for digit in action.T:
@@ -122,7 +134,9 @@ def test_ten_million_cells_in_512_megabytes_agree_with_a_dictionary(dims: int, b
         table, counts = step(table, jnp.asarray(state, jnp.int32), jnp.asarray(action, jnp.int32))
         counts = np.asarray(counts)
         agree += (counts == truth).sum()
-        error += np.abs(np.sqrt(truth / counts) - 1).sum()  # relative error of u, where ln T and pessimism cancel
+        error += np.abs(
+            np.sqrt(truth / counts) - 1
+        ).sum()  # relative error of u, where ln T and pessimism cancel
         reads += block
     assert agree / reads >= 0.99
     assert error / reads <= 0.01
@@ -137,7 +151,9 @@ def test_a_full_table_forgets_the_rarest_and_never_overstates() -> None:
         table, counts = visit(table, jnp.asarray(state, jnp.int32), jnp.zeros((2000, 1), jnp.int32))
         assert (np.asarray(counts) <= [exact[s] for s in state.tolist()]).all()
     popular = np.arange(100)
-    assert table.read(jnp.asarray(popular, jnp.int32), jnp.zeros((100, 1), jnp.int32)).tolist() == [exact[s] for s in range(100)]
+    assert table.read(jnp.asarray(popular, jnp.int32), jnp.zeros((100, 1), jnp.int32)).tolist() == [
+        exact[s] for s in range(100)
+    ]
 
 
 def test_a_newcomer_never_takes_the_entry_of_a_pair_in_the_same_batch() -> None:
@@ -146,7 +162,9 @@ def test_a_newcomer_never_takes_the_entry_of_a_pair_in_the_same_batch() -> None:
     for visits in range(6, 14):  # state 0 six times, state 7 thirteen times
         for _ in range(visits):
             table, _ = visit(table, jnp.full(1, visits - 6), nowhere[:1])
-    after, counts = visit(table, jnp.array([0, 100]), nowhere[:2])  # of the full bucket, state 0 is the least visited
+    after, counts = visit(
+        table, jnp.array([0, 100]), nowhere[:2]
+    )  # of the full bucket, state 0 is the least visited
     assert counts.tolist() == after.read(jnp.array([0, 100]), nowhere[:2]).tolist() == [7, 1]
     assert after.read(jnp.array([1, 2]), nowhere[:2]).tolist() == [0, 8]  # the next rarest made room
 
@@ -163,9 +181,15 @@ def test_what_a_crowded_bucket_says_of_a_batch_is_what_it_keeps_or_forgets(batch
     nowhere = jnp.zeros((12, 1), jnp.int32)
     for batch in batches:
         exact.update(batch)
-        known = {state for state, count in zip(batch, table.read(jnp.asarray(batch), nowhere).tolist(), strict=True) if count}
+        known = {
+            state
+            for state, count in zip(batch, table.read(jnp.asarray(batch), nowhere).tolist(), strict=True)
+            if count
+        }
         table, counts = visit(table, jnp.asarray(batch), nowhere)
-        for state, read, kept in zip(batch, counts.tolist(), table.read(jnp.asarray(batch), nowhere).tolist(), strict=True):
+        for state, read, kept in zip(
+            batch, counts.tolist(), table.read(jnp.asarray(batch), nowhere).tolist(), strict=True
+        ):
             assert read <= exact[state]
             assert kept == read or (kept == 0 and state not in known)
         assert int((np.asarray(table.entries)[..., 1] > 0).sum()) == min(8, len(exact))
@@ -186,7 +210,9 @@ def test_rewards_around_zero_get_pessimism_too_and_a_note_that_says_why() -> Non
     assert auto_pessimism(-200, 200, 0)[0] == 50  # in whatever unit
 
 
-@pytest.mark.parametrize("file", ["hopper_medium-v2", "hopper_medium_replay-v1", "hopper_random-v1", "pen-expert-v1"])
+@pytest.mark.parametrize(
+    "file", ["hopper_medium-v2", "hopper_medium_replay-v1", "hopper_random-v1", "pen-expert-v1"]
+)
 def test_pessimism_follows_the_paper_s_rule_on_its_own_datasets(file: str) -> None:
     reward = read_hdf5(EXCERPTS / f"{file}.hdf5").reward.astype(np.float64)
     low, high, mean = float(reward.min()), float(reward.max()), float(reward.mean())
@@ -194,7 +220,9 @@ def test_pessimism_follows_the_paper_s_rule_on_its_own_datasets(file: str) -> No
 
 
 @given(low=st.floats(0, 100), width=st.floats(0, 100), share=st.floats(0, 1))
-def test_rewards_that_are_never_negative_follow_the_paper_s_rule(low: float, width: float, share: float) -> None:
+def test_rewards_that_are_never_negative_follow_the_paper_s_rule(
+    low: float, width: float, share: float
+) -> None:
     mean = low + share * width
     assert auto_pessimism(low, low + width, mean)[0] == pytest.approx((mean + low + width / 2) / 2)
 
@@ -204,7 +232,9 @@ def test_fingerprints_collide_as_often_as_the_documentation_states() -> None:
     bits, filled = 12, 4096
     empty = SparseTable.empty(megabytes=2**-5, fingerprint_bits=bits)
     everywhere = Grid.fit(np.array([[0.0], [1.0]], np.float32), bins=1)
-    table = visit_rows(empty, everywhere, np.arange(filled, dtype=np.int32), np.zeros((filled, 1), np.float32))
+    table = visit_rows(
+        empty, everywhere, np.arange(filled, dtype=np.int32), np.zeros((filled, 1), np.float32)
+    )
     assert isinstance(table, SparseTable)
     held = float((np.asarray(table.entries)[..., 1] > 0).sum()) / table.entries.shape[0]
     strangers = jnp.arange(10**6, 10**6 + 400_000)
@@ -215,7 +245,9 @@ def test_fingerprints_collide_as_often_as_the_documentation_states() -> None:
 def test_more_visits_mean_less_uncertainty_and_later_epochs_more() -> None:
     u = np.asarray(count_uncertainty(jnp.array([1.0, 4.0]), jnp.array(1), 3.0))
     assert u == pytest.approx([3 * np.sqrt(np.log(2)), 3 * np.sqrt(np.log(2) / 4)])
-    assert float(count_uncertainty(jnp.array(1.0), jnp.array(99), 3.0)) == pytest.approx(3 * np.sqrt(np.log(100)))
+    assert float(count_uncertainty(jnp.array(1.0), jnp.array(99), 3.0)) == pytest.approx(
+        3 * np.sqrt(np.log(100))
+    )
 
 
 @settings(max_examples=60, deadline=None)
@@ -247,10 +279,19 @@ def test_the_leading_resolution_tells_only_the_leading_dimensions_apart() -> Non
     changed = observation.copy()
     changed[:, 6:] = rng.uniform(size=(20_000, 5))
     assert (merged.rank(changed) == rank).all()
-    assert len(StateCells.fit(rng.uniform(size=(100, 17)).astype(np.float32), bins=5, resolution="leading")[0].kept) == 9
+    assert (
+        len(
+            StateCells.fit(rng.uniform(size=(100, 17)).astype(np.float32), bins=5, resolution="leading")[
+                0
+            ].kept
+        )
+        == 9
+    )
 
 
-def test_a_dimension_that_never_varies_is_dropped_from_states_and_harmless_in_actions(make_log: MakeLog) -> None:
+def test_a_dimension_that_never_varies_is_dropped_from_states_and_harmless_in_actions(
+    make_log: MakeLog,
+) -> None:
     data = make_log(rows=200, observation_dim=3, action_dim=2)
     data.observation[:, 1] = data.next_observation[:, 1] = 7.0
     data.action[:, 0] = 0.5
@@ -270,7 +311,9 @@ def test_a_counter_counts_a_log_and_doubts_what_is_not_in_it(make_log: MakeLog, 
     rank = counter.cells.rank(data.observation)
     cell = np.asarray(counter.grid.cell(jnp.asarray(data.action)))
     exact = Counter(map(tuple, np.column_stack([rank, cell]).tolist()))
-    assert counter.count(data.observation, data.action).tolist() == [exact[tuple(row)] for row in np.column_stack([rank, cell]).tolist()]
+    assert counter.count(data.observation, data.action).tolist() == [
+        exact[tuple(row)] for row in np.column_stack([rank, cell]).tolist()
+    ]
     far = data.observation + 100
     assert counter.count(far, data.action).max() == 0
     assert (counter.uncertainty(far, data.action) == pytest.approx(2 * np.sqrt(np.log(2)))) is True
@@ -286,7 +329,9 @@ def test_28_action_dimensions_never_allocate_their_product() -> None:
 
 
 @pytest.mark.parametrize("dims", [2, 17])
-def test_ranks_found_chunk_by_chunk_are_those_of_all_rows_at_once(monkeypatch: pytest.MonkeyPatch, dims: int) -> None:
+def test_ranks_found_chunk_by_chunk_are_those_of_all_rows_at_once(
+    monkeypatch: pytest.MonkeyPatch, dims: int
+) -> None:
     rng = np.random.default_rng(0)
     columns = [rng.normal(size=(3000, dims)).astype(np.float32) for _ in range(2)]
     monkeypatch.setattr(grid_module, "CHUNK", 10_000)

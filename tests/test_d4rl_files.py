@@ -9,10 +9,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from gridcount.data.d4rl import read_hdf5, write_hdf5
+from gridcount.data.formats.d4rl import read_hdf5, write_hdf5
 
 DATA = Path(__file__).parent / "data"
-REPLAY = DATA / "hopper_medium_replay-v1.hdf5"  # float64, rewards (N, 1), flags as floats, next_observations, two terminals
+REPLAY = (
+    DATA / "hopper_medium_replay-v1.hdf5"
+)  # float64, rewards (N, 1), flags as floats, next_observations, two terminals
 EXPERT = DATA / "pen-expert-v1.hdf5"  # no next_observations, two timeouts
 
 Columns = dict[str, NDArray[Any]]
@@ -42,8 +44,14 @@ def test_a_genuine_replay_file_reads_to_known_transitions() -> None:
     assert data.episode_lengths.tolist() == [40, 9]
     assert np.flatnonzero(data.terminated).tolist() == [39, 48]
     np.testing.assert_allclose(data.episode_returns, [42.04152872, 6.20441616])
-    assert [checksum(getattr(data, c)) for c in ("observation", "next_observation", "reward")] == [0xDE07B690, 0x65D0AD07, 0x33406949]
-    assert {getattr(data, c).dtype for c in ("observation", "action", "reward", "next_observation")} == {np.dtype(np.float32)}
+    assert [checksum(getattr(data, c)) for c in ("observation", "next_observation", "reward")] == [
+        0xDE07B690,
+        0x65D0AD07,
+        0x33406949,
+    ]
+    assert {getattr(data, c).dtype for c in ("observation", "action", "reward", "next_observation")} == {
+        np.dtype(np.float32)
+    }
 
 
 def test_a_genuine_file_without_next_observations_loses_one_row_per_timeout() -> None:
@@ -52,13 +60,21 @@ def test_a_genuine_file_without_next_observations_loses_one_row_per_timeout() ->
     assert data.episode_lengths.tolist() == [99, 99]
     assert not data.terminated.any()
     np.testing.assert_allclose(data.episode_returns, [45.37815221, 2698.03600687])
-    assert [checksum(getattr(data, c)) for c in ("observation", "next_observation", "reward")] == [0x96E35627, 0xE851CCAD, 0xDA5498CD]
+    assert [checksum(getattr(data, c)) for c in ("observation", "next_observation", "reward")] == [
+        0x96E35627,
+        0xE851CCAD,
+        0xDA5498CD,
+    ]
 
 
 def test_derived_successors_equal_the_recorded_ones(tmp_path: Path) -> None:
     stripped = tmp_path / "stripped.hdf5"
     with h5py.File(REPLAY) as source:
-        write_hdf5(stripped, {key: source[key][()] for key in ("observations", "actions", "rewards", "terminals", "timeouts")}, {})
+        write_hdf5(
+            stripped,
+            {key: source[key][()] for key in ("observations", "actions", "rewards", "terminals", "timeouts")},
+            {},
+        )
     recorded, derived = read_hdf5(REPLAY), read_hdf5(stripped)
     assert len(derived) == len(recorded)
     inside = ~recorded.terminated
@@ -69,8 +85,18 @@ def test_derived_successors_equal_the_recorded_ones(tmp_path: Path) -> None:
     ("terminals", "timeouts", "steps", "ends"),
     [
         # what is kept, as (observation, next observation), and the positions among it at which an episode ends
-        ("00000", "00100", [(0, 1), (1, 2), (3, 4)], [1, 2]),  # nothing crosses the seam; the file's last row has no successor
-        ("00100", "00000", [(0, 1), (1, 2), (2, 2), (3, 4)], [2, 3]),  # a terminal row stays, with itself as successor
+        (
+            "00000",
+            "00100",
+            [(0, 1), (1, 2), (3, 4)],
+            [1, 2],
+        ),  # nothing crosses the seam; the file's last row has no successor
+        (
+            "00100",
+            "00000",
+            [(0, 1), (1, 2), (2, 2), (3, 4)],
+            [2, 3],
+        ),  # a terminal row stays, with itself as successor
         ("00100", "00100", [(0, 1), (1, 2), (2, 2), (3, 4)], [2, 3]),  # both set: the terminal wins
         ("00001", None, [(0, 1), (1, 2), (2, 3), (3, 4), (4, 4)], [4]),  # no timeouts key
         ("00000", "01110", [(0, 1)], [0]),  # one-row episodes vanish
@@ -139,22 +165,45 @@ def damaged(change: Callable[[Columns], None]) -> Columns:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda t: t.pop("rewards"), r"key 'rewards' is missing; it has \['actions', 'observations', 'terminals', 'timeouts'\]"),
+        (
+            lambda t: t.pop("rewards"),
+            r"key 'rewards' is missing; it has \['actions', 'observations', 'terminals', 'timeouts'\]",
+        ),
         (lambda t: t.update(actions=np.zeros((4, 1))), "'actions' has 4 rows, 'observations' has 5"),
         (lambda t: t.update(timeouts=np.zeros(6)), "'timeouts' has 6 rows, 'observations' has 5"),
-        (lambda t: t.update(actions=np.array([[b"left"]] * 5)), "'actions' has dtype .*; it must hold numbers"),
-        (lambda t: t.update(observations=np.zeros(5)), r"'observations' has shape \(5,\); expected \(rows, dimensions\)"),
-        (lambda t: t.update(rewards=np.zeros((5, 2))), r"'rewards' has shape \(5, 2\); expected \(rows,\) or \(rows, 1\)"),
-        (lambda t: t.update(terminals=np.array([0, 0, 0.5, 0, 1])), "'terminals' holds 0.5 at row 2; a flag must be 0 or 1"),
+        (
+            lambda t: t.update(actions=np.array([[b"left"]] * 5)),
+            "'actions' has dtype .*; it must hold numbers",
+        ),
+        (
+            lambda t: t.update(observations=np.zeros(5)),
+            r"'observations' has shape \(5,\); expected \(rows, dimensions\)",
+        ),
+        (
+            lambda t: t.update(rewards=np.zeros((5, 2))),
+            r"'rewards' has shape \(5, 2\); expected \(rows,\) or \(rows, 1\)",
+        ),
+        (
+            lambda t: t.update(terminals=np.array([0, 0, 0.5, 0, 1])),
+            "'terminals' holds 0.5 at row 2; a flag must be 0 or 1",
+        ),
         (lambda t: t.update(terminals=np.array([0, np.nan, 0, 0, 1])), "'terminals' holds nan at row 1"),
         (lambda t: t.update({key: column[:0] for key, column in t.items()}), "'observations' is empty"),
         (lambda t: t.update(terminals=np.zeros(5), timeouts=np.ones(5)), "no transition remains"),
-        (lambda t: t.update(observations=np.array([[0], [np.nan], [2], [3], [4]])), "column 'observation' holds nan at row 1"),
-        (lambda t: t.update(observations=np.array([[0], [1], [1e300], [3], [4]])), "column 'observation' holds inf at row 2"),
+        (
+            lambda t: t.update(observations=np.array([[0], [np.nan], [2], [3], [4]])),
+            "column 'observation' holds nan at row 1",
+        ),
+        (
+            lambda t: t.update(observations=np.array([[0], [1], [1e300], [3], [4]])),
+            "column 'observation' holds inf at row 2",
+        ),
         (lambda t: t.update(actions=np.full((5, 1), 3.0)), r"outside \[-1, 1\]"),
     ],
 )
-def test_damaged_contents_are_named_with_their_file(tmp_path: Path, change: Callable[[Columns], None], message: str) -> None:
+def test_damaged_contents_are_named_with_their_file(
+    tmp_path: Path, change: Callable[[Columns], None], message: str
+) -> None:
     path = tmp_path / "log.hdf5"
     write_hdf5(path, damaged(change), {})
     with pytest.raises(ValueError, match=message) as caught:

@@ -13,17 +13,23 @@ import pytest
 from log_files import EXCERPTS, smooth, write_minari, write_tables
 from numpy.typing import NDArray
 
-from gridcount.data.check import check, exit_code
-from gridcount.data.d4rl import read_hdf5, write_hdf5
+from gridcount.data.formats.d4rl import read_hdf5, write_hdf5
 from gridcount.data.load import load
+from gridcount.data.quality.check import check, exit_code
 
-Damage = Callable[[Path, np.random.Generator], bool]  # changes the file; True where the damage must be refused, False where it may load
+Damage = Callable[
+    [Path, np.random.Generator], bool
+]  # changes the file; True where the damage must be refused, False where it may load
 
 
 @pytest.fixture(scope="module")
 def originals(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     folder = tmp_path_factory.mktemp("originals")
-    return [path for path in write_tables(folder, read_hdf5(EXCERPTS / "hopper_random-v1.hdf5")) if path.name != "lists.parquet"]
+    return [
+        path
+        for path in write_tables(folder, read_hdf5(EXCERPTS / "hopper_random-v1.hdf5"))
+        if path.name != "lists.parquet"
+    ]
 
 
 def cut(path: Path, rng: np.random.Generator) -> bool:
@@ -127,7 +133,12 @@ def wrong_shape(path: Path, rng: np.random.Generator) -> bool:
 
     def change(columns: Table) -> None:
         deep = columns[key][..., None]
-        columns[key] = {"flat": columns[key].ravel(), "deep": deep, "scalar": np.array(1.0), "no columns": columns[key][:, :0]}[shape]
+        columns[key] = {
+            "flat": columns[key].ravel(),
+            "deep": deep,
+            "scalar": np.array(1.0),
+            "no columns": columns[key][:, :0],
+        }[shape]
 
     rewrite(path, change)
     return True
@@ -205,10 +216,16 @@ def test_a_damaged_file_ends_in_a_message(originals: list[Path], tmp_path: Path,
     findings = check(path)
     if must_fail:
         assert exit_code(findings) == 2
-        assert all(str(path) == finding.file and finding.problem for finding in findings if finding.severity == "error")
+        assert all(
+            str(path) == finding.file and finding.problem
+            for finding in findings
+            if finding.severity == "error"
+        )
 
 
-@pytest.mark.parametrize("keys", [["timeouts"], ["observations", "actions", "rewards", "terminals", "timeouts"]])
+@pytest.mark.parametrize(
+    "keys", [["timeouts"], ["observations", "actions", "rewards", "terminals", "timeouts"]]
+)
 def test_a_shape_no_file_could_hold_is_refused_before_it_is_filled(tmp_path: Path, keys: list[str]) -> None:
     path = tmp_path / "huge.hdf5"
     write_hdf5(path, smooth(40, episode=10), {})
@@ -216,17 +233,25 @@ def test_a_shape_no_file_could_hold_is_refused_before_it_is_filled(tmp_path: Pat
         for key in keys:
             column = file[key][()]
             del file[key]
-            file.create_dataset(key, data=column, chunks=(4, *column.shape[1:]), maxshape=(None, *column.shape[1:]))
+            file.create_dataset(
+                key, data=column, chunks=(4, *column.shape[1:]), maxshape=(None, *column.shape[1:])
+            )
             file[key].resize(2**33, axis=0)  # HDF5 would fill two thousand million chunks, one by one
-    with pytest.raises(ValueError, match=r"has 8589934592 rows, 'observations' has 40|more than the file can hold"):
+    with pytest.raises(
+        ValueError, match=r"has 8589934592 rows, 'observations' has 40|more than the file can hold"
+    ):
         load(path)
 
 
 @pytest.mark.parametrize("layout", ["hdf5", "arrow"])
 @pytest.mark.parametrize("seed", range(15))
-def test_a_damaged_minari_folder_ends_in_a_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, seed: int) -> None:
+def test_a_damaged_minari_folder_ends_in_a_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, seed: int
+) -> None:
     rng = np.random.default_rng(seed)
-    folder = tmp_path / write_minari(tmp_path, read_hdf5(EXCERPTS / "walker2d_random-v1.hdf5"), layout, monkeypatch)
+    folder = tmp_path / write_minari(
+        tmp_path, read_hdf5(EXCERPTS / "walker2d_random-v1.hdf5"), layout, monkeypatch
+    )
     files = sorted(path for path in (folder / "data").rglob("*") if path.is_file())
     victim = files[rng.integers(len(files))]
     damage: Damage = (cut, flip, hole, noise)[rng.integers(4)]

@@ -14,7 +14,18 @@ from gridcount.cli import main
 from gridcount.commands.data import Check, Import, Info, check_command, import_command, info_command
 from gridcount.data.load import load
 
-MAPPING = ["--observation", "temp_*", "--action", "valve", "--reward", "r", "--terminated", "done", "--episode", "batch_id"]
+MAPPING = [
+    "--observation",
+    "temp_*",
+    "--action",
+    "valve",
+    "--reward",
+    "r",
+    "--terminated",
+    "done",
+    "--episode",
+    "batch_id",
+]
 
 
 @pytest.fixture
@@ -22,7 +33,9 @@ def csv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A plant's log: three temperatures, a valve from 0 to 100, batches."""
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
     columns = smooth(400)
-    table = {f"temp_{d}": columns["observations"][:, d] for d in range(3)} | {"valve": 50 + 50 * columns["actions"][:, 0]}
+    table = {f"temp_{d}": columns["observations"][:, d] for d in range(3)} | {
+        "valve": 50 + 50 * columns["actions"][:, 0]
+    }
     table |= {
         "r": columns["rewards"],
         "done": columns["terminals"],
@@ -60,7 +73,12 @@ def test_a_log_is_checked_imported_and_described(csv: Path, capsys: pytest.Captu
     assert import_command(tyro.cli(Import, args=[str(csv), "--name", "plant", *MAPPING]), console) == 2
     assert "Not imported" in said(console)
     console = wide()
-    assert import_command(tyro.cli(Import, args=[str(csv), "--name", "plant", "--scale-actions", *MAPPING]), console) == 0
+    assert (
+        import_command(
+            tyro.cli(Import, args=[str(csv), "--name", "plant", "--scale-actions", *MAPPING]), console
+        )
+        == 0
+    )
     assert "Imported 397 transitions in 4 episodes as 'plant'" in said(console)
 
     data = load("plant")
@@ -86,7 +104,11 @@ def test_pictures_are_written_where_asked(csv: Path, tmp_path: Path) -> None:
     arguments = [str(EXCERPTS / "hopper_random-v1.hdf5"), "--plot", "--out", str(tmp_path / "pictures")]
     console = wide()
     assert info_command(tyro.cli(Info, args=arguments), console) == 0
-    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == ["coverage.png", "dimensions.png", "episodes.png"]
+    assert sorted(path.name for path in (tmp_path / "pictures").iterdir()) == [
+        "coverage.png",
+        "dimensions.png",
+        "episodes.png",
+    ]
     assert "wrote" in said(console)
 
 
@@ -105,16 +127,22 @@ def test_bounds_of_actions_are_given_as_numbers_or_lists(csv: Path) -> None:
     bounds = ["--action-low", "-50", "--action-high", "150"]
     assert check_command(tyro.cli(Check, args=[str(csv), *MAPPING, *bounds]), wide()) == 0
     console = wide()
-    assert import_command(tyro.cli(Import, args=[str(csv), "--name", "plant", *MAPPING, *bounds]), console) == 0
+    assert (
+        import_command(tyro.cli(Import, args=[str(csv), "--name", "plant", *MAPPING, *bounds]), console) == 0
+    )
     data = load("plant")
     assert (data.action_low.tolist(), data.action_high.tolist()) == ([-50], [150])
     assert np.abs(data.action).max() <= 0.5
     narrow = ["--action-low", "20", "--action-high", "80"]
     console = wide()
-    assert import_command(tyro.cli(Import, args=[str(csv), "--name", "narrow", *MAPPING, *narrow]), console) == 2
+    assert (
+        import_command(tyro.cli(Import, args=[str(csv), "--name", "narrow", *MAPPING, *narrow]), console) == 2
+    )
     assert "outside the bounds given, 20 to 80; here 0.2" in said(console)
     with pytest.raises(ValueError, match="give both"):
-        import_command(tyro.cli(Import, args=[str(csv), "--name", "half", *MAPPING, "--action-low", "0"]), wide())
+        import_command(
+            tyro.cli(Import, args=[str(csv), "--name", "half", *MAPPING, "--action-low", "0"]), wide()
+        )
     with pytest.raises(ValueError, match="set them at the import"):
         load("plant", action_bounds=(0, 1))
 
@@ -128,8 +156,13 @@ def test_what_is_larger_than_half_the_memory_must_be_imported_first(
     for command in (["train"], ["data", "info"]):
         assert main([*command, str(csv)]) == 2
         error = " ".join(capsys.readouterr().err.split())
-        assert f"more than half of this machine's memory; import it first, so that it stays on disk: gridcount data import {csv}" in error
-    assert main(["data", "check", str(csv), "--scale-actions", *MAPPING]) == 0  # what only looks goes over the disk by itself
+        assert (
+            f"more than half of this machine's memory; import it first, so that it stays on disk: gridcount data import {csv}"
+            in error
+        )
+    assert (
+        main(["data", "check", str(csv), "--scale-actions", *MAPPING]) == 0
+    )  # what only looks goes over the disk by itself
     assert isinstance(load("plant", memory_map=None).observation, np.memmap)
     assert not isinstance(load("plant").observation, np.memmap)
     assert main(["data", "info", "plant"]) == 0

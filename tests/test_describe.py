@@ -18,11 +18,11 @@ from rich.console import Console
 from gridcount.algorithms.gpc import settle
 from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.counts.grid import Grid
-from gridcount.data.d4rl import read_hdf5, write_hdf5
-from gridcount.data.describe import coverage, describe, render, sparkline, summarise
-from gridcount.data.paper import PAPER
-from gridcount.data.transitions import Transitions
+from gridcount.data.formats.d4rl import read_hdf5, write_hdf5
+from gridcount.data.quality.describe import coverage, describe, render, sparkline, summarise
+from gridcount.paper import PAPER
 from gridcount.report.dataset import plot_description
+from gridcount.transitions import Transitions
 
 
 @pytest.fixture(scope="module")
@@ -36,18 +36,27 @@ def test_figures_are_those_of_the_columns(hopper: Transitions) -> None:
     assert (d.lengths.low, d.lengths.high) == (441, 470)
     np.testing.assert_allclose([d.returns.low, d.returns.high], sorted(hopper.episode_returns))
     reward = hopper.reward.astype(np.float64)
-    np.testing.assert_allclose([d.reward_low, d.reward_mean, d.reward_high], [reward.min(), reward.mean(), reward.max()])
+    np.testing.assert_allclose(
+        [d.reward_low, d.reward_mean, d.reward_high], [reward.min(), reward.mean(), reward.max()]
+    )
     assert d.reward_middle == pytest.approx((reward.min() + reward.max()) / 2)
     assert len(d.observation) == 11
-    np.testing.assert_allclose([x.deviation for x in d.observation], hopper.observation.astype(np.float64).std(axis=0), rtol=1e-5)
+    np.testing.assert_allclose(
+        [x.deviation for x in d.observation], hopper.observation.astype(np.float64).std(axis=0), rtol=1e-5
+    )
     np.testing.assert_allclose([x.low for x in d.action], hopper.action.min(axis=0))
 
 
 @pytest.mark.parametrize("bins", [1, 4, 15])
 def test_coverage_is_that_of_a_count_by_hand(hopper: Transitions, bins: int) -> None:
     both = np.concatenate([hopper.observation, hopper.next_observation])
-    states = [tuple(row) for row in np.asarray(Grid.fit(both, bins).cell(jnp.asarray(hopper.observation))).tolist()]
-    actions = [tuple(row) for row in np.asarray(Grid.fit(hopper.action, bins).cell(jnp.asarray(hopper.action))).tolist()]
+    states = [
+        tuple(row) for row in np.asarray(Grid.fit(both, bins).cell(jnp.asarray(hopper.observation))).tolist()
+    ]
+    actions = [
+        tuple(row)
+        for row in np.asarray(Grid.fit(hopper.action, bins).cell(jnp.asarray(hopper.action))).tolist()
+    ]
     visits = sorted(Counter(states).values(), reverse=True)
     found = coverage(hopper, bins, state_resolution="exact")
     assert found.state_cells == len(visits)
@@ -67,7 +76,14 @@ def test_suggestions_are_what_training_would_settle_on(hopper: Transitions) -> N
 def test_the_paper_stands_beside_its_own_datasets_only(hopper: Transitions) -> None:
     assert len(PAPER) == 21
     paper = describe(hopper).paper
-    assert paper == {"action_dim": 3, "bins": 15, "reward_mean": 3.11, "reward_middle": 3.25, "pessimism": 4, "epochs": 3000}
+    assert paper == {
+        "action_dim": 3,
+        "bins": 15,
+        "reward_mean": 3.11,
+        "reward_middle": 3.25,
+        "pessimism": 4,
+        "epochs": 3000,
+    }
     assert describe(read_hdf5(EXCERPTS / "hopper_medium-v2.hdf5")).paper is None
 
 
@@ -78,7 +94,15 @@ def test_a_description_is_plain_data_and_readable(hopper: Transitions) -> None:
     with console.capture() as capture:
         console.print(render(d))
     text = capture.get()
-    for fact in ("911", "observation[10]", "pessimism", "compared with the paper", "3.11", "█", "sqrt(bins) * 3 action dimensions"):
+    for fact in (
+        "911",
+        "observation[10]",
+        "pessimism",
+        "compared with the paper",
+        "3.11",
+        "█",
+        "sqrt(bins) * 3 action dimensions",
+    ):
         assert fact in text
 
 
@@ -89,7 +113,11 @@ def test_histograms_show_every_count() -> None:
 
 
 def test_pictures_are_written(tmp_path: Path, hopper: Transitions) -> None:
-    assert [path.name for path in plot_description(hopper, tmp_path)] == ["episodes.png", "dimensions.png", "coverage.png"]
+    assert [path.name for path in plot_description(hopper, tmp_path)] == [
+        "episodes.png",
+        "dimensions.png",
+        "coverage.png",
+    ]
     columns = smooth(200, dims=4)
     write_hdf5(tmp_path / "maze.hdf5", columns, {})
     maze = plot_description(read_hdf5(tmp_path / "maze.hdf5", name="maze2d-umaze-v1"), tmp_path / "maze")
@@ -98,7 +126,9 @@ def test_pictures_are_written(tmp_path: Path, hopper: Transitions) -> None:
         assert path.read_bytes().startswith(b"\x89PNG")
 
 
-def test_no_label_of_a_picture_covers_another_or_leaves_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_label_of_a_picture_covers_another_or_leaves_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     columns = smooth(300, dims=7, actions=2)
     long = tmp_path / "a" / ("deep/" * 20) / "log.hdf5"
     write_hdf5(long, columns, {})

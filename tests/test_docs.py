@@ -41,11 +41,19 @@ def test_what_was_measured_is_what_its_suite_runs_today() -> None:
             experiments[row["suite"], row["key"]].append(row)
     assert experiments
     for (suite, key), rows in experiments.items():
-        ways = {"updates": rows[0]["planned_updates"], "episodes": rows[0]["episodes"], "preset": rows[0]["preset"]}
+        ways = {
+            "updates": rows[0]["planned_updates"],
+            "episodes": rows[0]["episodes"],
+            "preset": rows[0]["preset"],
+        }
         every = min(row["updates"] for row in rows if row["updates"])
         cells = [
             replace(cell, changes=cell.changes | BEFORE.get(key, {}))
             for cell in replace(read_suite(suite), evaluate_every=every, **ways).cells()
         ]
-        own = [cell for cell in cells if (cell.algorithm, cell.dataset, cell.variant) == tuple(rows[0][name] for name in NAMES)]
+        own = [
+            cell
+            for cell in cells
+            if (cell.algorithm, cell.dataset, cell.variant) == tuple(rows[0][name] for name in NAMES)
+        ]
         assert [cell.key() for cell in own] == [key]

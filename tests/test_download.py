@@ -16,11 +16,11 @@ import pytest
 from log_files import EXCERPTS
 from rich.console import Console
 
-from gridcount.data import download
-from gridcount.data.catalogue import NAMES, family_of
-from gridcount.data.d4rl import read_hdf5
-from gridcount.data.download import Published, fetch, published
+from gridcount.catalogue import NAMES, family_of
+from gridcount.data.formats.d4rl import read_hdf5
 from gridcount.data.load import load
+from gridcount.data.store import download
+from gridcount.data.store.download import Published, fetch, published
 from gridcount.files import DiskFull
 
 NAME = "hopper-random-v2"
@@ -63,7 +63,9 @@ class Answer(BaseHTTPRequestHandler):
             return
         self.send_response(206 if start else 200)
         if start:
-            self.send_header("Content-Range", f"bytes {start}-{len(self.server.content) - 1}/{len(self.server.content)}")
+            self.send_header(
+                "Content-Range", f"bytes {start}-{len(self.server.content) - 1}/{len(self.server.content)}"
+            )
         if self.server.length is not None:
             self.send_header("Content-Length", self.server.length or str(len(body)))
         self.end_headers()
@@ -112,7 +114,10 @@ def test_every_name_has_a_file_and_a_family() -> None:
         assert family_of(name) is not None
         assert (file.sha256 is None) == name.startswith(("maze2d", "kitchen")) == (file.bytes is None)
         assert file.sha256 is None or len(file.sha256) == 64
-    assert files["hopper-medium-v2"].url == "https://rail.eecs.berkeley.edu/datasets/offline_rl/gym_mujoco_v2/hopper_medium-v2.hdf5"
+    assert (
+        files["hopper-medium-v2"].url
+        == "https://rail.eecs.berkeley.edu/datasets/offline_rl/gym_mujoco_v2/hopper_medium-v2.hdf5"
+    )
 
 
 def test_a_download_is_announced_checked_and_kept(host: Host, tmp_path: Path) -> None:
@@ -122,7 +127,12 @@ def test_a_download_is_announced_checked_and_kept(host: Host, tmp_path: Path) ->
     assert path.read_bytes() == CONTENT
     said = console.file.getvalue()  # type: ignore[attr-defined]
     assert host.asked == [None]
-    for fact in (NAME, f"http://127.0.0.1:{host.server_port}/datasets/offline_rl/gym_mujoco_v2/hopper_random-v2.hdf5", "MiB", str(path)):
+    for fact in (
+        NAME,
+        f"http://127.0.0.1:{host.server_port}/datasets/offline_rl/gym_mujoco_v2/hopper_random-v2.hdf5",
+        "MiB",
+        str(path),
+    ):
         assert fact in said
     assert load(NAME).equals(read_hdf5(EXCERPTS / "hopper_random-v1.hdf5"))
     assert load(NAME).name == NAME
@@ -135,10 +145,14 @@ def test_a_broken_connection_is_resumed_at_once(host: Host, tmp_path: Path) -> N
     assert host.asked == [None, "bytes=10000-"]
 
 
-def test_an_interrupted_download_goes_on_next_time(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_download_goes_on_next_time(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(download, "ATTEMPTS", 1)
     host.break_after = 10_000
-    with pytest.raises(FileNotFoundError, match="10,000 bytes are kept, and the next attempt continues from there"):
+    with pytest.raises(
+        FileNotFoundError, match="10,000 bytes are kept, and the next attempt continues from there"
+    ):
         fetch(NAME, quiet())
     assert not target(tmp_path).exists()
     assert fetch(NAME, quiet()).read_bytes() == CONTENT
@@ -174,13 +188,17 @@ def test_a_wrong_checksum_leaves_nothing(host: Host, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("status", "requests"), [(404, 1), (403, 1), (503, 3)])
 def test_a_refusal_says_where_to_put_the_file(host: Host, tmp_path: Path, status: int, requests: int) -> None:
     host.status = status
-    with pytest.raises(FileNotFoundError, match=f"the host answered {status} .*copy the file to {target(tmp_path)}"):
+    with pytest.raises(
+        FileNotFoundError, match=f"the host answered {status} .*copy the file to {target(tmp_path)}"
+    ):
         fetch(NAME, quiet())
     assert len(host.asked) == requests
     assert not target(tmp_path).exists()
 
 
-def test_without_a_network_it_says_where_to_put_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_network_it_says_where_to_put_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path))
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     with socket.socket() as closed:  # a port that nobody listens on
@@ -196,7 +214,9 @@ def test_without_a_network_it_says_where_to_put_the_file(tmp_path: Path, monkeyp
         assert fact in str(caught.value)
 
 
-def test_a_file_put_there_by_hand_is_checked_once(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_put_there_by_hand_is_checked_once(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target(tmp_path).parent.mkdir()
     target(tmp_path).write_bytes(CONTENT[:-1])
     with pytest.raises(ValueError, match=f"its sha256 is .*, published for {NAME} is {DIGEST}"):
@@ -235,7 +255,9 @@ def test_a_downloaded_maze_is_preferred_and_can_be_chosen(host: Host, tmp_path: 
 
 def test_a_redirect_to_another_host_is_not_followed(host: Host, tmp_path: Path) -> None:
     host.redirect = f"http://localhost:{host.server_port}/redirected"
-    with pytest.raises(FileNotFoundError, match=r"redirects to http://localhost.*another host.*GRIDCOUNT_D4RL_HOST"):
+    with pytest.raises(
+        FileNotFoundError, match=r"redirects to http://localhost.*another host.*GRIDCOUNT_D4RL_HOST"
+    ):
         fetch(NAME, quiet())
     assert len(host.asked) == 1
     host.redirect = f"http://127.0.0.1:{host.server_port}/redirected"
@@ -268,14 +290,18 @@ def test_a_redirect_stays_on_its_host_and_encrypted(before: str, after: str, fol
 @pytest.mark.parametrize("length", ["", None])
 def test_more_than_the_published_size_is_not_received(host: Host, tmp_path: Path, length: str | None) -> None:
     host.content, host.length = CONTENT + bytes(5_000_000), length
-    with pytest.raises(FileNotFoundError, match=rf"sends [\d,]+ bytes or more; {len(CONTENT):,} are published"):
+    with pytest.raises(
+        FileNotFoundError, match=rf"sends [\d,]+ bytes or more; {len(CONTENT):,} are published"
+    ):
         fetch(NAME, quiet())
     partial = target(tmp_path).with_name("hopper_random-v2.hdf5.partial")
     assert not partial.exists() or partial.stat().st_size <= len(CONTENT)
     assert not target(tmp_path).exists()
 
 
-def test_without_a_published_size_there_is_a_limit(host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_published_size_there_is_a_limit(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(download, "UNPUBLISHED_LIMIT", 1000)
     with pytest.raises(FileNotFoundError, match="the limit is 1,000 where no size is published"):
         fetch("maze2d-umaze-v1", quiet())
@@ -308,6 +334,9 @@ def test_a_full_disk_is_told_at_once_and_not_taken_for_the_network(host: Host, t
     partial = target(tmp_path).with_name("hopper_random-v2.hdf5.partial")
     partial.parent.mkdir()
     partial.symlink_to("/dev/full")
-    with pytest.raises(DiskFull, match=rf"{partial}: could not be written, because there is not enough disk space .* GRIDCOUNT_HOME"):
+    with pytest.raises(
+        DiskFull,
+        match=rf"{partial}: could not be written, because there is not enough disk space .* GRIDCOUNT_HOME",
+    ):
         fetch(NAME, quiet())
     assert len(host.asked) == 1

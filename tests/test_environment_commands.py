@@ -43,7 +43,10 @@ def test_a_users_own_environment_is_trained_for_and_evaluated_by_plain_return(
     rows = read_rows(run)
     assert all("score" not in row and 0 <= row["return"] <= 600 and 0 <= row["success"] <= 1 for row in rows)
     for row in rows:
-        assert re.search(rf"update +{row['updates']}  seed 0  return +{row['return']:.1f}  success +\d+%  in log +\d+%  critic loss", out)
+        assert re.search(
+            rf"update +{row['updates']}  seed 0  return +{row['return']:.1f}  success +\d+%  in log +\d+%  critic loss",
+            out,
+        )
     assert "score" not in out
     assert (run / "curve.png").exists()
     assert main(["evaluate", str(run), "--episodes", "4"]) == 0
@@ -59,7 +62,18 @@ def test_hopper_is_named_by_its_dataset_or_its_id_and_scored_without_success(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run = tmp_path / "run"
-    words = ["train", str(DATA / "hopper_medium-v2.hdf5"), *TINY, "--env", name, "--episodes", "2", "--no-plot", "--run", str(run)]
+    words = [
+        "train",
+        str(DATA / "hopper_medium-v2.hdf5"),
+        *TINY,
+        "--env",
+        name,
+        "--episodes",
+        "2",
+        "--no-plot",
+        "--run",
+        str(run),
+    ]
     assert main(words) == 0
     out = capsys.readouterr().out
     assert re.search(r"seed 0  score +-?[\d.]+  in log +\d+%  critic loss", out)
@@ -74,7 +88,9 @@ def test_hopper_is_named_by_its_dataset_or_its_id_and_scored_without_success(
 # --- doing without ---
 
 
-def test_a_log_without_an_environment_trains_and_says_how_to_judge(valve: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_without_an_environment_trains_and_says_how_to_judge(
+    valve: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["train", valve, *TINY, "--no-plot", "--run", str(tmp_path / "run")]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "no environment is known for this dataset: the policy is trained but not scored" in out
@@ -93,7 +109,9 @@ def test_a_log_without_an_environment_trains_and_says_how_to_judge(valve: str, t
 def without(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """Forget what was imported for environments, then block some of it."""
     for module in [
-        name for name in sys.modules if name.split(".")[0] in ("gymnasium", "gymnasium_robotics") or name.startswith("gridcount.envs")
+        name
+        for name in sys.modules
+        if name.split(".")[0] in ("gymnasium", "gymnasium_robotics") or name.startswith("gridcount.envs")
     ]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.delattr("gridcount.envs", raising=False)
@@ -112,7 +130,9 @@ def test_missing_robotics_are_named_with_their_extra(without: pytest.MonkeyPatch
     without.setitem(sys.modules, "gymnasium_robotics", None)
     with pytest.raises(ImportError, match=r"pip install 'gridcount\[robotics\]'"):
         dimensions("pen-human-v1")
-    with pytest.raises(ValueError, match=r"an environment of Gymnasium-Robotics: .*pip install 'gridcount\[robotics\]'"):
+    with pytest.raises(
+        ValueError, match=r"an environment of Gymnasium-Robotics: .*pip install 'gridcount\[robotics\]'"
+    ):
         dimensions("AdroitHandPen-v1")
 
 
@@ -136,7 +156,9 @@ def test_training_does_without_the_simulator_its_dataset_comes_with_but_not_one_
 # --- the environment that a Minari set names ---
 
 
-def minari_set(folder: Path, env_spec: dict[str, Any] | str | None, excerpt: str = "hopper_medium-v2.hdf5") -> Path:
+def minari_set(
+    folder: Path, env_spec: dict[str, Any] | str | None, excerpt: str = "hopper_medium-v2.hdf5"
+) -> Path:
     """A folder in Minari's layout."""
     data = load(DATA / excerpt)
     folder.mkdir()
@@ -146,7 +168,10 @@ def minari_set(folder: Path, env_spec: dict[str, Any] | str | None, excerpt: str
             group = file.create_group(f"episode_{i}")
             group["observations"] = np.concatenate([data.observation[rows], data.next_observation[rows][-1:]])
             group["actions"], group["rewards"] = data.action[rows], data.reward[rows]
-            group["terminations"], group["truncations"] = data.terminated[rows], (data.episode_end & ~data.terminated)[rows]
+            group["terminations"], group["truncations"] = (
+                data.terminated[rows],
+                (data.episode_end & ~data.terminated)[rows],
+            )
     spec = {} if env_spec is None else {"env_spec": json.dumps(env_spec)}
     (folder / "metadata.json").write_text(json.dumps(spec))
     return folder
@@ -172,16 +197,32 @@ def test_a_minari_set_is_scored_where_it_says_it_was_collected(
     ("env_spec", "message"),
     [
         (None, "no environment is known for this dataset"),
-        ({"id": "os:system-v0"}, "no environment is known for this dataset"),  # a file must not name a module to import
+        (
+            {"id": "os:system-v0"},
+            "no environment is known for this dataset",
+        ),  # a file must not name a module to import
         ({"id": ["Hopper-v5"]}, "no environment is known for this dataset"),
         ("broken", "no environment is known for this dataset"),
-        ({"id": "Hoppper-v9"}, "the log was collected in Hoppper-v9, which cannot be created here: unknown environment 'Hoppper-v9'"),
-        ({"id": "Hopper-v5", "kwargs": {"healthy_reward": 2}}, "collected in Hopper-v5 with non-default options (healthy_reward)"),
-        ({"id": "HalfCheetah-v5"}, "the dataset needs an environment of 11 observation and 3 action dimensions, but HalfCheetah-v5 is"),
+        (
+            {"id": "Hoppper-v9"},
+            "the log was collected in Hoppper-v9, which cannot be created here: unknown environment 'Hoppper-v9'",
+        ),
+        (
+            {"id": "Hopper-v5", "kwargs": {"healthy_reward": 2}},
+            "collected in Hopper-v5 with non-default options (healthy_reward)",
+        ),
+        (
+            {"id": "HalfCheetah-v5"},
+            "the dataset needs an environment of 11 observation and 3 action dimensions, but HalfCheetah-v5 is",
+        ),
     ],
 )
 def test_a_minari_set_whose_environment_cannot_be_had_is_trained_and_says_so(
-    env_spec: Any, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    env_spec: Any,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
     folder = minari_set(tmp_path / "hops", env_spec)
@@ -192,7 +233,9 @@ def test_a_minari_set_whose_environment_cannot_be_had_is_trained_and_says_so(
     assert read_plan(tmp_path / "run").environment is None
 
 
-def test_a_file_is_trained_and_evaluated_with_the_bounds_given(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_is_trained_and_evaluated_with_the_bounds_given(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log, run = corridor_log(tmp_path / "log.csv"), tmp_path / "run"
     words = ["train", str(log), *TINY, "--env", CORRIDOR, "--episodes", "2", "--no-plot", "--run", str(run)]
     assert main(words) == 2

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from gridcount.algorithms.presets import preset_fields
-from gridcount.data.catalogue import FAMILIES, NAMES, family_of
+from gridcount.catalogue import FAMILIES, NAMES, family_of
 from gridcount.data.load import import_log, load
 from gridcount.envs.episodes import GymnasiumEpisodes, make_environment
 from gridcount.evaluation.environments import (
@@ -66,7 +66,9 @@ def random_policy(dims: int) -> Act:
         (CORRIDOR, CORRIDOR, None, None),
     ],
 )
-def test_a_name_stands_for_its_environment_limit_and_reference(name: str, gymnasium_id: str, limit: int | None, family: str | None) -> None:
+def test_a_name_stands_for_its_environment_limit_and_reference(
+    name: str, gymnasium_id: str, limit: int | None, family: str | None
+) -> None:
     found = find(name)
     assert (found.name, found.id, found.limit, found.family) == (name, gymnasium_id, limit, family)
 
@@ -77,9 +79,15 @@ def test_every_dataset_has_an_environment_or_a_reason_why_not() -> None:
     assert set(ENVIRONMENTS) == set(NAMES) - set(without)
     for name in without:
         assert "known for" not in why_no_environment(name)
-        with pytest.raises(ValueError, match=f"{name} has no environment: {re.escape(why_no_environment(name))}"):
+        with pytest.raises(
+            ValueError, match=f"{name} has no environment: {re.escape(why_no_environment(name))}"
+        ):
             find(name)
-    assert why_no_environment("reactor.csv") == why_no_environment("antmaze-of-mine.csv") == "no environment is known for this dataset"
+    assert (
+        why_no_environment("reactor.csv")
+        == why_no_environment("antmaze-of-mine.csv")
+        == "no environment is known for this dataset"
+    )
 
 
 def test_dimensions_are_read_from_the_environment() -> None:
@@ -88,7 +96,9 @@ def test_dimensions_are_read_from_the_environment() -> None:
     assert dimensions("ant-medium-v2") == ((111,), 8)
     assert dimensions(CORRIDOR) == ((2,), 1)
     validate_dimensions("walker2d-medium-v2", 17, 6)
-    with pytest.raises(ValueError, match=r"needs an environment of 17 observation and 3 .* of 11 observation and 3 action"):
+    with pytest.raises(
+        ValueError, match=r"needs an environment of 17 observation and 3 .* of 11 observation and 3 action"
+    ):
         validate_dimensions("hopper-medium-v2", 17, 3)
 
 
@@ -124,7 +134,9 @@ def lengths(seed: int, episodes: int) -> NDArray[np.float32]:
 
 
 def test_a_finished_episode_stays_finished_and_adds_no_reward() -> None:
-    result = evaluate(setting(7.0), CORRIDOR, episodes=30, seed=1)  # the corridor itself refuses a step after its end
+    result = evaluate(
+        setting(7.0), CORRIDOR, episodes=30, seed=1
+    )  # the corridor itself refuses a step after its end
     length = lengths(1, 30)
     assert length.min() < corridor.LIMIT < length.max()
     np.testing.assert_array_equal(result.returns, 7.0 * np.minimum(length, corridor.LIMIT))
@@ -133,11 +145,16 @@ def test_a_finished_episode_stays_finished_and_adds_no_reward() -> None:
     assert result.summary() == {"return": result.returns.mean(), "success": (length <= corridor.LIMIT).mean()}
     assert result.observations.shape == (corridor.LIMIT + 1, 30, 2)
     short = length == 2
-    np.testing.assert_array_equal(result.observations[2:, short], np.tile([0, 2], (corridor.LIMIT - 1, short.sum(), 1)))
+    np.testing.assert_array_equal(
+        result.observations[2:, short], np.tile([0, 2], (corridor.LIMIT - 1, short.sum(), 1))
+    )
 
 
 def test_a_reward_that_is_not_a_number_is_refused_with_its_environment() -> None:
-    with pytest.raises(ValueError, match="corridor:known/Broken-v0: the environment returned a reward of nan in step 2 of an episode"):
+    with pytest.raises(
+        ValueError,
+        match="corridor:known/Broken-v0: the environment returned a reward of nan in step 2 of an episode",
+    ):
         evaluate(setting(7.0), "corridor:known/Broken-v0", episodes=3, seed=1)
 
 
@@ -164,7 +181,9 @@ def test_an_environment_that_never_tells_of_success_has_none() -> None:
 
 
 def test_an_environment_that_tells_success_only_when_it_happens_is_taken_at_its_word() -> None:
-    full, rare = (evaluate(setting(1.0), f"known/{name}-v0", episodes=6, seed=0) for name in ("Corridor", "Rare"))
+    full, rare = (
+        evaluate(setting(1.0), f"known/{name}-v0", episodes=6, seed=0) for name in ("Corridor", "Rare")
+    )
     assert full.success is not None
     assert rare.success is not None
     assert 0 < full.success.mean() < 1
@@ -172,7 +191,12 @@ def test_an_environment_that_tells_success_only_when_it_happens_is_taken_at_its_
 
 
 def test_silence_about_success_is_none_where_the_environment_spoke_of_it_before() -> None:
-    rows = [{"seed": 0, "return": 1.0}, {"seed": 0, "return": 1.0, "success": 1.0}, {"seed": 1, "return": 2.0}, {"seed": 1, "return": 2.0}]
+    rows = [
+        {"seed": 0, "return": 1.0},
+        {"seed": 0, "return": 1.0, "success": 1.0},
+        {"seed": 1, "return": 2.0},
+        {"seed": 1, "return": 2.0},
+    ]
     console = Console(width=100)
     with console.capture() as capture:
         console.print(headline_table(rows))
@@ -207,8 +231,12 @@ def test_actions_are_mapped_to_the_logs_units_and_clipped_to_the_environments_bo
     for action, paid in {-1.0: low, 0.0: (low + high) / 2, 1.0: high}.items():
         result = evaluate(setting(action), CORRIDOR, episodes=4, seed=0, in_units=valve.in_units)
         np.testing.assert_allclose(result.returns, paid * length, rtol=1e-5)
-    np.testing.assert_array_equal(evaluate(setting(-0.5), CORRIDOR, episodes=4, seed=0).returns, 0.0)  # unscaled: clipped to 0
-    np.testing.assert_array_equal(evaluate(setting(500.0), CORRIDOR, episodes=4, seed=0).returns, 100.0 * length)
+    np.testing.assert_array_equal(
+        evaluate(setting(-0.5), CORRIDOR, episodes=4, seed=0).returns, 0.0
+    )  # unscaled: clipped to 0
+    np.testing.assert_array_equal(
+        evaluate(setting(500.0), CORRIDOR, episodes=4, seed=0).returns, 100.0 * length
+    )
 
 
 D4RL = {  # d4rl/infos.py: REF_MIN_SCORE, REF_MAX_SCORE
@@ -238,7 +266,10 @@ def test_reference_scores_are_those_of_d4rl(name: str) -> None:
     assert FAMILIES[family][:2] == D4RL[name if name in D4RL else name.split("-")[0]]
 
 
-@pytest.mark.parametrize("name", ["door-sensors", "hopper-line3", "ant", "maze2d-umaze", "maze2d-umaze-v1-copy", "hopper-medium-v3"])
+@pytest.mark.parametrize(
+    "name",
+    ["door-sensors", "hopper-line3", "ant", "maze2d-umaze", "maze2d-umaze-v1-copy", "hopper-medium-v3"],
+)
 def test_a_name_of_ones_own_is_no_family_whatever_it_starts_with(name: str) -> None:
     assert family_of(name) is None
     assert not has_environment(name)
@@ -278,7 +309,14 @@ def test_a_still_cheetah_runs_to_the_limit(tmp_path: Path, monkeypatch: pytest.M
 
 def columns(name: str) -> dict[str, NDArray[np.float64]]:
     with h5py.File(DATA / name) as file:
-        keys = ("actions", "rewards", "infos/qpos", "infos/qvel", "infos/desired_orien", "infos/door_body_pos")
+        keys = (
+            "actions",
+            "rewards",
+            "infos/qpos",
+            "infos/qvel",
+            "infos/desired_orien",
+            "infos/door_body_pos",
+        )
         return {key.split("/")[-1]: np.asarray(file[key], np.float64) for key in keys if key in file}
 
 
@@ -306,13 +344,17 @@ def test_adroit_pays_what_d4rls_log_says_it_paid(task: str) -> None:
     np.testing.assert_allclose(paid, log["rewards"][:60], atol=0.02)
 
 
-@pytest.mark.parametrize(("name", "dims"), [("door-human-v1", 28), ("hammer-human-v1", 26), ("relocate-human-v1", 30)])
+@pytest.mark.parametrize(
+    ("name", "dims"), [("door-human-v1", 28), ("hammer-human-v1", 26), ("relocate-human-v1", 30)]
+)
 def test_a_random_hand_gets_the_reference_score_of_a_random_hand(name: str, dims: int) -> None:
     result = evaluate(random_policy(dims), name, episodes=8, seed=0)
     assert len(result.observations) == 201
     assert result.success is not None
     assert not result.success.any()
-    assert result.returns.mean() == pytest.approx(FAMILIES[name.split("-")[0]].low, abs=5)  # D4RL's 0 is what a random hand gets
+    assert result.returns.mean() == pytest.approx(
+        FAMILIES[name.split("-")[0]].low, abs=5
+    )  # D4RL's 0 is what a random hand gets
 
 
 def test_an_episode_of_pen_ends_where_the_pen_is_dropped() -> None:

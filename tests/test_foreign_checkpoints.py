@@ -17,7 +17,20 @@ from gridcount.files.archive import numbered, save_arrays
 from gridcount.training.checkpoints import load
 from gridcount.training.run import read_plan, restore_policies
 
-SHORT = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--updates", "20"]
+SHORT = [
+    "--env",
+    "maze2d-umaze-v1",
+    "--hidden",
+    "8",
+    "--batch-size",
+    "16",
+    "--episodes",
+    "2",
+    "--bins",
+    "4",
+    "--updates",
+    "20",
+]
 SHORT += ["--evaluate-every", "20", "--no-plot"]
 HUGE = 2**40
 
@@ -53,7 +66,10 @@ def surplus(path: Path, arrays: dict[str, Any]) -> None:
 
 
 def long_shape(path: Path, arrays: dict[str, Any]) -> None:
-    nothing: dict[str, Any] = {"seed0.more|at": np.zeros(0, np.int64), "seed0.more|is": np.zeros(0, np.float32)}
+    nothing: dict[str, Any] = {
+        "seed0.more|at": np.zeros(0, np.int64),
+        "seed0.more|is": np.zeros(0, np.float32),
+    }
     write(path, arrays | {"seed0.more|shape": np.zeros(1_000_000, np.int64)} | nothing)
 
 
@@ -101,7 +117,10 @@ def test_stored_values_that_changed_are_noticed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_arrays_come_back_as_they_were(shape: tuple[int, ...], order: Any, tmp_path: Path) -> None:
     values = np.random.default_rng(0).integers(0, 9, shape)
-    arrays = {"dense": np.asarray(values, order=order), "sparse": np.asarray(values * (values > 7), order=order)}
+    arrays = {
+        "dense": np.asarray(values, order=order),
+        "sparse": np.asarray(values * (values > 7), order=order),
+    }
     save_arrays(tmp_path / "1.npz", arrays)
     found = load(tmp_path / "1.npz")
     with zipfile.ZipFile(tmp_path / "1.npz") as archive:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from gridcount.benchmark.store import read_results
 from gridcount.cli import main
-from gridcount.data import arrow_files
 from gridcount.data import load as loading
-from gridcount.data import log as logs
-from gridcount.data.d4rl import read_hdf5
+from gridcount.data.formats import arrow_files
+from gridcount.data.formats import log as logs
+from gridcount.data.formats.d4rl import read_hdf5
 from gridcount.data.load import load, open_log, read_log
 
 EXCERPTS = Path(__file__).parent / "data"
@@ -73,14 +73,18 @@ WAYS = [external_link, link_to_a_pipe, soft_link_to_an_external_one, external_st
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_hdf5_that_leads_to_another_file_is_refused_by_name(way: Callable[[h5py.File, str, Path], None], tmp_path: Path) -> None:
+def test_hdf5_that_leads_to_another_file_is_refused_by_name(
+    way: Callable[[h5py.File, str, Path], None], tmp_path: Path
+) -> None:
     path, other = tmp_path / "log.hdf5", tmp_path / "secret"
     with h5py.File(path, "w") as file:
         for key, column in smooth(40).items():
             if key != KEY:
                 file[key] = column
         way(file, KEY, other)
-    with pytest.raises(ValueError, match=rf"{path}: '{KEY}' is not read: .*another file|{path}: '{KEY}' .*virtual"):
+    with pytest.raises(
+        ValueError, match=rf"{path}: '{KEY}' is not read: .*another file|{path}: '{KEY}' .*virtual"
+    ):
         load(path)
     assert main(["data", "import", str(path), "--name", "theirs"]) == 2
 
@@ -157,17 +161,26 @@ def write_header(path: Path, shape: tuple[int, ...], fortran: bool, **others: ND
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_compressions_that_unpack_all_at_once_are_refused(compression: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = write_npz(tmp_path / "log.npz", smooth(400) | {"rewards": np.zeros(10_000_000, np.float32)}, compression)
+def test_compressions_that_unpack_all_at_once_are_refused(
+    compression: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_npz(
+        tmp_path / "log.npz", smooth(400) | {"rewards": np.zeros(10_000_000, np.float32)}, compression
+    )
     read = count_unpacked(monkeypatch)
-    with pytest.raises(ValueError, match=r"compressed in a way that NumPy does not write; save it with numpy\.savez_compressed"):
+    with pytest.raises(
+        ValueError,
+        match=r"compressed in a way that NumPy does not write; save it with numpy\.savez_compressed",
+    ):
         load(path)
     assert sum(read) < 1_000_000  # of the 40,000,000 bytes that it holds
 
 
 @pytest.mark.parametrize("shape", [(10, 10**9), (10**12, 3), (10**5, 10**5), (10, -3), (2**40, 2**40)])
 @pytest.mark.parametrize("fortran", [True, False])
-def test_a_header_that_states_more_than_there_is_is_refused_at_once(shape: tuple[int, int], fortran: bool, tmp_path: Path) -> None:
+def test_a_header_that_states_more_than_there_is_is_refused_at_once(
+    shape: tuple[int, int], fortran: bool, tmp_path: Path
+) -> None:
     columns = {key: column for key, column in smooth(10).items() if key != "observations"}
     with pytest.raises(ValueError, match="'observations'"):
         load(write_header(tmp_path / "log.npz", shape, fortran, **columns))
@@ -179,7 +192,7 @@ def test_arrays_stored_by_columns_are_unpacked_once(tmp_path: Path, monkeypatch:
     read = count_unpacked(monkeypatch)
     np.testing.assert_array_equal(read_log(path).observation, wide)
     assert sum(read) < 3 * wide.nbytes
-    monkeypatch.setattr("gridcount.data.transitions.CHUNK_BYTES", 4096)  # now it goes through a file on disk
+    monkeypatch.setattr("gridcount.transitions.CHUNK_BYTES", 4096)  # now it goes through a file on disk
     np.testing.assert_array_equal(read_log(path).observation, wide)
     assert sum(read) < 6 * wide.nbytes
 
@@ -188,8 +201,12 @@ def test_arrays_stored_by_columns_that_together_fill_the_disk_are_refused_before
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wide = np.asfortranarray(np.zeros((400, 1000), np.float32))  # 1.6 MB, and there are two of them
-    path = write_npz(tmp_path / "log.npz", smooth(400) | {"observations": wide, "next_observations": wide}, zipfile.ZIP_DEFLATED)
-    monkeypatch.setattr("gridcount.data.transitions.CHUNK_BYTES", 4096)
+    path = write_npz(
+        tmp_path / "log.npz",
+        smooth(400) | {"observations": wide, "next_observations": wide},
+        zipfile.ZIP_DEFLATED,
+    )
+    monkeypatch.setattr("gridcount.transitions.CHUNK_BYTES", 4096)
     monkeypatch.setattr("shutil.disk_usage", lambda folder: SimpleNamespace(free=2_000_000))
     read = count_unpacked(monkeypatch)
     with pytest.raises(ValueError, match=r"unpacks to 3,200,000 bytes, but .* has only 2,000,000 free"):
@@ -220,7 +237,7 @@ def test_a_log_that_unpacks_to_more_than_the_memory_is_refused_or_left_on_disk(
     write(path, columns)
     for module in (loading, logs):
         monkeypatch.setattr(module, "memory_limit", lambda: 400_000)
-    monkeypatch.setattr("gridcount.data.transitions.CHUNK_BYTES", 10_000)
+    monkeypatch.setattr("gridcount.transitions.CHUNK_BYTES", 10_000)
     pieces = count_pieces(monkeypatch)
     with pytest.raises(ValueError, match=r"memory are available; if it should be smaller|import it first"):
         load(path, memory_map=None)
@@ -249,7 +266,12 @@ def count_pieces(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def write(path: Path, columns: dict[str, NDArray[Any]]) -> None:
-    flat = {f"{key}_{i}": each for key, column in columns.items() if column.ndim == 2 for i, each in enumerate(column.T)}
+    flat = {
+        f"{key}_{i}": each
+        for key, column in columns.items()
+        if column.ndim == 2
+        for i, each in enumerate(column.T)
+    }
     flat |= {key: column for key, column in columns.items() if column.ndim == 1}
     if path.suffix == ".npz":
         write_npz(path, columns, zipfile.ZIP_DEFLATED)
@@ -287,14 +309,19 @@ def test_a_reader_that_aborts_is_a_message_and_the_next_file_is_read(
         patched.syspath_prepend(str(tmp_path / "modules"))
         assert main(["data", "info", str(path)]) == 2
         error = capsys.readouterr().err
-        assert f"error: {path}: truncated or damaged Parquet (the Arrow library crashed on it with SIGABRT" in error
+        assert (
+            f"error: {path}: truncated or damaged Parquet (the Arrow library crashed on it with SIGABRT"
+            in error
+        )
         assert main(["report", str(path)]) == 2
         assert "SIGABRT" in capsys.readouterr().err
     assert len(read_log(path)) == 60
 
 
 def test_two_swapped_bytes_on_which_arrow_aborts_are_a_message(capsys: pytest.CaptureFixture[str]) -> None:
-    path = EXCERPTS / "two-bytes-swapped.parquet"  # pyarrow 26 ends its process with it; another version may refuse it
+    path = (
+        EXCERPTS / "two-bytes-swapped.parquet"
+    )  # pyarrow 26 ends its process with it; another version may refuse it
     for words in (["data", "info", str(path)], ["report", str(path)]):
         assert main(words) == 2
         assert f"error: {path}: " in capsys.readouterr().err
@@ -310,13 +337,17 @@ def test_a_reader_serves_many_files_and_ends_with_its_process(tmp_path: Path) ->
     with open_log(path) as log, open_log(path) as other:
         assert len(log) == len(other) == 60
     assert arrow_files._IDLE[os.getpid()] == [reader]
-    program = "import sys; from gridcount.data import arrow_files as a; from pathlib import Path\n"
+    program = "import sys; from gridcount.data.formats import arrow_files as a; from pathlib import Path\n"
     program += "with a.open_arrow(Path(sys.argv[1])) as f: print(f._reader._process.pid)"
-    done = subprocess.run([sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(path)], capture_output=True, text=True, check=True
+    )
     assert not Path(f"/proc/{done.stdout.strip()}").exists()
 
 
-def test_a_module_in_the_working_directory_is_not_what_reads_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_module_in_the_working_directory_is_not_what_reads_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     write(tmp_path / "log.parquet", smooth(60))
     (tmp_path / "pyarrow.py").write_text("raise SystemExit(3)")
     arrow_files._stop_idle()

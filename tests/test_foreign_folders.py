@@ -16,7 +16,7 @@ from log_files import smooth, write_minari
 from gridcount.benchmark import store
 from gridcount.cli import main
 from gridcount.data import load as loading
-from gridcount.data.d4rl import read_hdf5
+from gridcount.data.formats.d4rl import read_hdf5
 from gridcount.data.load import import_log, load
 
 EXCERPT = Path(__file__).parent / "data" / "hopper_random-v1.hdf5"
@@ -48,7 +48,9 @@ def test_an_imported_folder_reads_no_other_file_through_a_link(
         assert f"{folder / name}: is a symbolic link" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("kind", "name"), [("hdf5", "main_data.hdf5"), ("hdf5", "metadata.json"), ("arrow", "*.arrow")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("hdf5", "main_data.hdf5"), ("hdf5", "metadata.json"), ("arrow", "*.arrow")]
+)
 def test_a_minari_folder_reads_no_other_file_through_a_link(
     kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -95,11 +97,17 @@ REAL = tempfile.TemporaryFile
 
 @pytest.mark.parametrize("by_columns", [False, True])
 def test_a_full_disk_while_a_log_is_unpacked_is_told_as_that(
-    by_columns: bool, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    by_columns: bool,
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    columns = smooth(400) | ({"observations": np.asfortranarray(smooth(400)["observations"])} if by_columns else {})
+    columns = smooth(400) | (
+        {"observations": np.asfortranarray(smooth(400)["observations"])} if by_columns else {}
+    )
     np.savez(tmp_path / "log.npz", **columns)  # type: ignore[arg-type]
-    monkeypatch.setattr("gridcount.data.transitions.CHUNK_BYTES", 1000)
+    monkeypatch.setattr("gridcount.transitions.CHUNK_BYTES", 1000)
     monkeypatch.setattr(tempfile, "TemporaryFile", Full)
     assert main(["data", "import", str(tmp_path / "log.npz"), "--name", "mine"]) == 2
     message = capsys.readouterr().err
@@ -111,7 +119,9 @@ def test_a_full_disk_while_a_log_is_unpacked_is_told_as_that(
 # --- HDF5 that unpacks to more than it states ---
 
 
-def test_hdf5_whose_chunks_are_compressed_twice_or_larger_than_their_values_is_refused(tmp_path: Path) -> None:
+def test_hdf5_whose_chunks_are_compressed_twice_or_larger_than_their_values_is_refused(
+    tmp_path: Path,
+) -> None:
     columns = smooth(400)
     path = tmp_path / "log.hdf5"
     for case in ("twice", "oversized"):
@@ -130,12 +140,18 @@ def test_hdf5_whose_chunks_are_compressed_twice_or_larger_than_their_values_is_r
                 dataset.write_direct_chunk((0,), bytes(1_000_000))
             else:
                 h5py.Dataset(dataset)[...] = columns["rewards"]
-        with pytest.raises(ValueError, match=r"'rewards' is (compressed more than once|stored in a chunk of 1,000,000 bytes)"):
+        with pytest.raises(
+            ValueError, match=r"'rewards' is (compressed more than once|stored in a chunk of 1,000,000 bytes)"
+        ):
             loading.load(path)
 
 
 def test_hdf5_as_usual_compressed_is_read(tmp_path: Path) -> None:
-    ways: list[dict[str, Any]] = [{}, {"compression": "gzip", "shuffle": True, "fletcher32": True}, {"compression": "lzf"}]
+    ways: list[dict[str, Any]] = [
+        {},
+        {"compression": "gzip", "shuffle": True, "fletcher32": True},
+        {"compression": "lzf"},
+    ]
     for number, options in enumerate(ways):
         with h5py.File(tmp_path / f"{number}.hdf5", "w") as file:
             for key, column in smooth(400).items():

@@ -16,7 +16,20 @@ from gridcount.evaluation import environments
 from gridcount.evaluation.environments import dimensions, find, trust
 from gridcount.training.logs import read_rows
 
-TINY = ["--hidden", "8", "--batch-size", "16", "--bins", "4", "--updates", "20", "--evaluate-every", "20", "--episodes", "2"]
+TINY = [
+    "--hidden",
+    "8",
+    "--batch-size",
+    "16",
+    "--bins",
+    "4",
+    "--updates",
+    "20",
+    "--evaluate-every",
+    "20",
+    "--episodes",
+    "2",
+]
 FOREIGN = "foreign_plant:foreign/Plant-v0"
 MODULE = """
 from pathlib import Path
@@ -59,7 +72,9 @@ def edit(path: Path, **changes: object) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-def test_a_run_of_somebody_else_imports_no_module_until_it_is_typed(mark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_of_somebody_else_imports_no_module_until_it_is_typed(
+    mark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = tmp_path / "run"
     assert main(["train", "valve", *TINY, "--no-plot", "--run", str(run)]) == 0
     edit(run / "config.json", environment=FOREIGN)
@@ -68,7 +83,10 @@ def test_a_run_of_somebody_else_imports_no_module_until_it_is_typed(mark: Path, 
     error = capsys.readouterr().err
     assert f"{run / 'config.json'}: 'environment'" in error
     assert f"add --env {FOREIGN}" in error
-    for words in (["plot", str(run)], ["report", str(run), "--out", str(tmp_path / "report"), "--no-figures"]):
+    for words in (
+        ["plot", str(run)],
+        ["report", str(run), "--out", str(tmp_path / "report"), "--no-figures"],
+    ):
         main(words)
     assert not mark.exists()
     assert main(["evaluate", str(run), "--episodes", "2", "--env", FOREIGN]) == 0
@@ -85,7 +103,10 @@ def test_an_imported_folder_of_somebody_else_imports_no_module_and_trains_unscor
     assert not mark.exists()
     assert f"{folder}: the log was collected in {FOREIGN}" in out
     assert f"add --env {FOREIGN}" in out
-    assert main(["train", str(folder), *TINY, "--no-plot", "--run", str(tmp_path / "scored"), "--env", FOREIGN]) == 0
+    assert (
+        main(["train", str(folder), *TINY, "--no-plot", "--run", str(tmp_path / "scored"), "--env", FOREIGN])
+        == 0
+    )
     assert mark.exists()
     assert "return" in read_rows(tmp_path / "scored")[0]
 
@@ -110,7 +131,9 @@ def test_a_dry_run_imports_not_even_what_was_typed(mark: Path, tmp_path: Path) -
     assert not mark.exists()
 
 
-def test_a_suite_is_scored_in_a_typed_module_also_where_its_cells_are_processes(mark: Path, tmp_path: Path) -> None:
+def test_a_suite_is_scored_in_a_typed_module_also_where_its_cells_are_processes(
+    mark: Path, tmp_path: Path
+) -> None:
     suite, out = tmp_path / "mine.toml", tmp_path / "out"
     suite.write_text(SUITE.format(data="valve", environment=FOREIGN))
     assert main(["benchmark", str(suite), "--out", str(out), "--env", FOREIGN]) == 0
@@ -119,17 +142,40 @@ def test_a_suite_is_scored_in_a_typed_module_also_where_its_cells_are_processes(
     assert "return" in read_rows(cell)[0]
 
 
-def test_a_worker_trusts_what_it_is_told_and_not_its_cell(mark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    fields = {"suite": "s", "algorithm": "bc", "dataset": "valve", "variant": "", "preset": "fast", "changes": {"hidden": [8]}}
-    planned = {"seeds": [0], "updates": 20, "evaluate_every": 20, "episodes": 2, "data": "valve", "environment": FOREIGN}
+def test_a_worker_trusts_what_it_is_told_and_not_its_cell(
+    mark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fields = {
+        "suite": "s",
+        "algorithm": "bc",
+        "dataset": "valve",
+        "variant": "",
+        "preset": "fast",
+        "changes": {"hidden": [8]},
+    }
+    planned = {
+        "seeds": [0],
+        "updates": 20,
+        "evaluate_every": 20,
+        "episodes": 2,
+        "data": "valve",
+        "environment": FOREIGN,
+    }
     cell = tmp_path / "cell.json"
     cell.write_text(json.dumps(fields | planned))
-    assert worker(str(cell), str(tmp_path / "run"), str(tmp_path / "results.parquet"), "any 1", str(os.getppid())) == 2
+    assert (
+        worker(
+            str(cell), str(tmp_path / "run"), str(tmp_path / "results.parquet"), "any 1", str(os.getppid())
+        )
+        == 2
+    )
     assert f"add --env {FOREIGN}" in capsys.readouterr().err
     assert not mark.exists()
 
 
-def test_benchmark_refuses_an_environment_to_trust_that_has_no_module(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_benchmark_refuses_an_environment_to_trust_that_has_no_module(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["benchmark", "paper/maze2d", "--dry-run", "--env", "Hopper-v5"]) == 2
     assert "--env Hopper-v5: it names no module" in capsys.readouterr().err
 
@@ -139,17 +185,25 @@ def test_a_module_that_a_program_has_imported_or_trusted_may_be_named(mark: Path
         find(FOREIGN)
     trust(FOREIGN)
     assert find("foreign_plant:foreign/Other-v0").id == "foreign_plant:foreign/Other-v0"
-    assert find("corridor:known/Corridor-v0").id == "corridor:known/Corridor-v0"  # imported above, so nothing new would run
+    assert (
+        find("corridor:known/Corridor-v0").id == "corridor:known/Corridor-v0"
+    )  # imported above, so nothing new would run
 
 
 @pytest.mark.parametrize("code", ["raise RuntimeError('no licence')", "1 / 0", "syntax error"])
-def test_a_typed_module_that_fails_is_told_with_its_name(code: str, mark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_typed_module_that_fails_is_told_with_its_name(
+    code: str, mark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     mark.with_name("failing_plant.py").write_text(code)
-    assert main(["train", "valve", *TINY, "--env", "failing_plant:x/Y-v0", "--run", str(tmp_path / "run")]) == 2
+    assert (
+        main(["train", "valve", *TINY, "--env", "failing_plant:x/Y-v0", "--run", str(tmp_path / "run")]) == 2
+    )
     assert "error: failing_plant:x/Y-v0: " in capsys.readouterr().err
 
 
-def test_a_relative_module_is_refused_in_words(mark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_relative_module_is_refused_in_words(
+    mark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["train", "valve", *TINY, "--env", ".plant:x/Y-v0", "--run", str(tmp_path / "run")]) == 2
     assert "error: .plant:x/Y-v0: " in capsys.readouterr().err
 

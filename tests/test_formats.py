@@ -15,27 +15,40 @@ from hypothesis import strategies as st
 from log_files import EXCERPTS, flat_columns, smooth, write_csv, write_minari, write_tables
 from numpy.typing import NDArray
 
-from gridcount.data import transitions
-from gridcount.data.check import check
-from gridcount.data.columns import Columns, assign
-from gridcount.data.cut import cut
-from gridcount.data.d4rl import read_hdf5, write_hdf5
+from gridcount import transitions
+from gridcount.data.formats.columns import Columns, assign
+from gridcount.data.formats.cut import cut
+from gridcount.data.formats.d4rl import read_hdf5, write_hdf5
+from gridcount.data.formats.log import Log
 from gridcount.data.load import import_log, load, read_log
-from gridcount.data.log import Log
-from gridcount.data.transitions import Transitions
+from gridcount.data.quality.check import check
 from gridcount.report.dataset import plot_description
+from gridcount.transitions import Transitions
 
 
 @pytest.mark.parametrize(
-    "excerpt", ["hopper_random-v1.hdf5", "hopper_medium_replay-v1.hdf5", "walker2d_random-v1.hdf5", "pen-expert-v1.hdf5"]
+    "excerpt",
+    [
+        "hopper_random-v1.hdf5",
+        "hopper_medium_replay-v1.hdf5",
+        "walker2d_random-v1.hdf5",
+        "pen-expert-v1.hdf5",
+    ],
 )
-def test_every_format_loads_to_equal_transitions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, excerpt: str) -> None:
+def test_every_format_loads_to_equal_transitions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, excerpt: str
+) -> None:
     truth = read_hdf5(EXCERPTS / excerpt)
     for path in write_tables(tmp_path, truth):
         assert load(path).equals(truth), path
     for layout in ("hdf5", "arrow"):
         dataset_id = write_minari(tmp_path / "minari", truth, layout, monkeypatch)
-        for way in (dataset_id, f"minari:{dataset_id}", tmp_path / "minari" / dataset_id, tmp_path / "minari" / dataset_id / "data"):
+        for way in (
+            dataset_id,
+            f"minari:{dataset_id}",
+            tmp_path / "minari" / dataset_id,
+            tmp_path / "minari" / dataset_id / "data",
+        ):
             assert load(way).equals(truth), way
 
 
@@ -45,8 +58,14 @@ def test_successors_are_derived_alike_in_every_table(tmp_path: Path) -> None:
     truth = read_hdf5(tmp_path / "log.hdf5")
     np.savez(tmp_path / "log.npz", **columns)  # type: ignore[arg-type]
     assert load(tmp_path / "log.npz").equals(truth)
-    table = {f"obs_{d}": columns["observations"][:, d] for d in range(3)} | {f"action_{d}": columns["actions"][:, d] for d in range(2)}
-    table |= {"reward": columns["rewards"], "done": columns["terminals"], "timeout": columns["timeouts"].astype(int)}
+    table = {f"obs_{d}": columns["observations"][:, d] for d in range(3)} | {
+        f"action_{d}": columns["actions"][:, d] for d in range(2)
+    }
+    table |= {
+        "reward": columns["rewards"],
+        "done": columns["terminals"],
+        "timeout": columns["timeouts"].astype(int),
+    }
     assert load(write_csv(tmp_path / "log.csv", table)).equals(truth)
     parquet.write_table(arrow.table(table), tmp_path / "log.parquet")
     assert load(tmp_path / "log.parquet").equals(truth)
@@ -54,24 +73,38 @@ def test_successors_are_derived_alike_in_every_table(tmp_path: Path) -> None:
 
 def test_episode_ids_end_episodes(tmp_path: Path) -> None:
     columns = smooth(40, episode=10)
-    table = {"temp_a": columns["observations"][:, 0], "temp_b": columns["observations"][:, 1], "valve": columns["actions"][:, 0]}
+    table = {
+        "temp_a": columns["observations"][:, 0],
+        "temp_b": columns["observations"][:, 1],
+        "valve": columns["actions"][:, 0],
+    }
     table |= {"r": columns["rewards"], "done": columns["terminals"]}
     by_number = table | {"batch_id": np.repeat(np.arange(4), 10)}
     by_text = table | {"batch_id": np.repeat(["one", "two", "three", "four"], 10)}
     roles = Columns(observation="temp_*", action="valve", reward="r", terminated="done", episode="batch_id")
     first = load(write_csv(tmp_path / "numbers.csv", by_number), roles)
-    assert first.episode_lengths.tolist() == [9, 9, 9, 10]  # the last episode is terminal and keeps its last row
+    assert first.episode_lengths.tolist() == [
+        9,
+        9,
+        9,
+        10,
+    ]  # the last episode is terminal and keeps its last row
     assert load(write_csv(tmp_path / "text.csv", by_text), roles).equals(first)
     parquet.write_table(arrow.table(by_text), tmp_path / "text.parquet")
     assert load(tmp_path / "text.parquet", roles).equals(first)
     mixed = by_number | {"batch_id": np.tile(np.arange(4), 10)}
-    with pytest.raises(ValueError, match=r"mixed.csv: 'batch_id' returns to 0.0 at row 4, after other episodes; sort the rows"):
+    with pytest.raises(
+        ValueError,
+        match=r"mixed.csv: 'batch_id' returns to 0.0 at row 4, after other episodes; sort the rows",
+    ):
         load(write_csv(tmp_path / "mixed.csv", mixed), roles)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
 @pytest.mark.parametrize("together", [65_536, 2])  # rows read together: ids meet across pieces too
-def test_long_episode_numbers_keep_all_their_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, together: int) -> None:
+def test_long_episode_numbers_keep_all_their_digits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, together: int
+) -> None:
     monkeypatch.setattr(transitions, "CHUNK", together)
     monkeypatch.setattr(transitions, "CHUNK_BYTES", 4 * 20 * together)
     step = np.arange(12.0)
@@ -95,7 +128,9 @@ def test_long_episode_numbers_of_parquet_may_be_missing_or_decimal(tmp_path: Pat
         assert read_log(tmp_path / "log.parquet").truncated.all()
 
 
-def test_minari_dict_observations_are_taken_apart_or_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_minari_dict_observations_are_taken_apart_or_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     truth = read_hdf5(EXCERPTS / "hopper_random-v1.hdf5")
     box = gymnasium.spaces.Box(-np.inf, np.inf, (truth.observation_dim,))
     goal = gymnasium.spaces.Box(-1, 1, (2,))
@@ -114,17 +149,24 @@ def test_minari_dict_observations_are_taken_apart_or_refused(tmp_path: Path, mon
                 assert load(name).equals(truth)
                 assert "'observation' is used, goal is ignored" in read_log(name).notes[0]
             else:
-                with pytest.raises(ValueError, match=r"observations are of type Dict with \['camera', 'goal'\]; only flat numbers"):
+                with pytest.raises(
+                    ValueError,
+                    match=r"observations are of type Dict with \['camera', 'goal'\]; only flat numbers",
+                ):
                     load(name)
 
 
-def test_a_minari_dataset_that_is_not_here_says_how_to_get_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_minari_dataset_that_is_not_here_says_how_to_get_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="minari download D4RL/pen/human-v2"):
         load("minari:D4RL/pen/human-v2")
 
 
-def test_old_minari_files_keep_their_spaces_in_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_old_minari_files_keep_their_spaces_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     truth = read_hdf5(EXCERPTS / "hopper_random-v1.hdf5")
     folder = tmp_path / write_minari(tmp_path, truth, "hdf5", monkeypatch) / "data"
     (folder / "metadata.json").unlink()
@@ -153,7 +195,9 @@ def test_csv_dialects(tmp_path: Path, delimiter: str) -> None:
     path.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())  # as a spreadsheet saves it
     assert load(path).equals(truth)
     quoted = text.split("\n")
-    path.write_text("\n".join([delimiter.join(f'"{name}"' for name in quoted[0].split(delimiter)), *quoted[1:]]) + "\n\n")
+    path.write_text(
+        "\n".join([delimiter.join(f'"{name}"' for name in quoted[0].split(delimiter)), *quoted[1:]]) + "\n\n"
+    )
     assert load(path).equals(truth)
 
 
@@ -167,12 +211,28 @@ def test_csv_dialects(tmp_path: Path, delimiter: str) -> None:
         ),
         ({"obs_1": np.array(["1", "2", "x", "4"])}, {}, r"column 'obs_1' holds 'x' at row 2"),
         ({"obs_1": np.array(["1", "", "3", "4"])}, {}, r"column 'observation' holds nan at row 1"),
-        ({"terminated": np.array([0, 2, 0, 1])}, {}, r"'terminated' holds 2.0 at row 1; a flag must be 0 or 1"),
-        ({"action_0": np.array([0, 9, 3, 1])}, {}, r"action \[9.\] at row 1 is outside \[-1, 1\].*--scale-actions"),
+        (
+            {"terminated": np.array([0, 2, 0, 1])},
+            {},
+            r"'terminated' holds 2.0 at row 1; a flag must be 0 or 1",
+        ),
+        (
+            {"action_0": np.array([0, 9, 3, 1])},
+            {},
+            r"action \[9.\] at row 1 is outside \[-1, 1\].*--scale-actions",
+        ),
         ({}, {"action": "valv"}, r"--action names 'valv', which no column matches. It has 'obs_0'"),
-        ({}, {"reward": "rewad"}, r"--reward names 'rewad', which no column matches; did you mean 'reward'\?"),
+        (
+            {},
+            {"reward": "rewad"},
+            r"--reward names 'rewad', which no column matches; did you mean 'reward'\?",
+        ),
         ({}, {"reward": "obs_*"}, r"the reward must be one column, not 'obs_0', 'obs_1'"),
-        ({}, {"observation": "obs_0,reward", "reward": "reward"}, r"column 'reward' is both observation and reward"),
+        (
+            {},
+            {"observation": "obs_0,reward", "reward": "reward"},
+            r"column 'reward' is both observation and reward",
+        ),
         ({}, {"observation": "obs_0"}, r"1 columns of observations but 2 of next observations"),
         ({}, {"observation": ","}, r"--observation ',' names no column"),
     ],
@@ -190,7 +250,9 @@ def test_a_missing_role_names_its_flag(tmp_path: Path) -> None:
     table = small_table()
     table["yield"] = table.pop("reward")
     path = write_csv(tmp_path / "log.csv", table)
-    with pytest.raises(ValueError, match=r"no column for the reward; it has 'obs_0'.*Name it with --reward COLUMN"):
+    with pytest.raises(
+        ValueError, match=r"no column for the reward; it has 'obs_0'.*Name it with --reward COLUMN"
+    ):
         load(path)
     assert len(load(path, Columns(reward="yield"))) == 4
 
@@ -204,7 +266,10 @@ def test_a_missing_role_names_its_flag(tmp_path: Path) -> None:
         ("obs_0,obs_0,reward\n1,2,3\n", "two columns are called 'obs_0'"),
         ("obs_0,action_0,reward\n1,a\n", r"row 0 has 2 values, the header has 3 names"),
         ("obs_0,action_0,reward\n1,0,0\n2,0\n", r"row 1 has 2 values, the header has 3 names"),
-        ("obs_0,obs_1,action_0,reward\n1,0,0,1\n\n0,5,0.5,0.3,1.0\n", r"row 1 has 5 values, the header has 4 names"),  # a decimal comma
+        (
+            "obs_0,obs_1,action_0,reward\n1,0,0,1\n\n0,5,0.5,0.3,1.0\n",
+            r"row 1 has 5 values, the header has 4 names",
+        ),  # a decimal comma
         ('obs_0,action_0,reward\n"1",0,0\n2,"0",0,"1"\n', r"row 1 has 4 values, the header has 3 names"),
     ],
 )
@@ -217,7 +282,9 @@ def test_a_broken_csv_is_named(tmp_path: Path, text: str, message: str) -> None:
 
 
 def test_pickles_are_never_opened(tmp_path: Path) -> None:
-    np.savez(tmp_path / "log.npz", observations=np.array([object()]), actions=np.zeros((1, 1)), rewards=np.zeros(1))
+    np.savez(
+        tmp_path / "log.npz", observations=np.array([object()]), actions=np.zeros((1, 1)), rewards=np.zeros(1)
+    )
     with pytest.raises(ValueError, match=r"'observations' holds Python objects .*pickled data is never read"):
         load(tmp_path / "log.npz")
 
@@ -235,11 +302,15 @@ def test_scaled_actions_can_be_mapped_back(tmp_path: Path) -> None:
     data = load(path, scale_actions=True)
     np.testing.assert_allclose(data.action[:, 0], [-1, 1, -0.5, 0])
     assert (data.action_low.tolist(), data.action_high.tolist()) == ([0, 7], [100, 7])
-    np.testing.assert_allclose(data.in_units(data.action), np.column_stack([table["action_0"], table["action_1"]]))
+    np.testing.assert_allclose(
+        data.in_units(data.action), np.column_stack([table["action_0"], table["action_1"]])
+    )
 
 
 @pytest.mark.parametrize("suffix", ["csv", "npz"])
-def test_a_narrow_range_far_from_zero_is_scaled_in_double_precision(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+def test_a_narrow_range_far_from_zero_is_scaled_in_double_precision(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
     valve = 100000.3 + np.linspace(0, 1, 400)
     table = {"obs_0": np.arange(400.0), "action": valve, "reward": np.arange(400.0)}
@@ -251,13 +322,19 @@ def test_a_narrow_range_far_from_zero_is_scaled_in_double_precision(tmp_path: Pa
     for data in (load(path, scale_actions=True), import_log(path, "valve", scale_actions=True)):
         np.testing.assert_allclose(data.action[:, 0], np.linspace(-1, 1, 400)[: len(data)], atol=1e-6)
         np.testing.assert_allclose(data.in_units(data.action)[:, 0], valve[: len(data)], atol=1e-6, rtol=0)
-    single = table | {"action": valve.astype(np.float32)}  # bounds that single precision has rounded actions across
+    single = table | {
+        "action": valve.astype(np.float32)
+    }  # bounds that single precision has rounded actions across
     np.savez(tmp_path / "single.npz", **single)  # type: ignore[arg-type]
     assert np.abs(load(tmp_path / "single.npz", action_bounds=(100000.3, 100001.3)).action).max() == 1
 
 
 def test_actions_beyond_declared_bounds_are_told_by_column_and_a_way_out() -> None:
-    table = {"observation": np.arange(8.0), "action": np.linspace([0, 0], [1, 3], 8), "reward": np.arange(8.0)}
+    table = {
+        "observation": np.arange(8.0),
+        "action": np.linspace([0, 0], [1, 3], 8),
+        "reward": np.arange(8.0),
+    }
     log = Log(
         "plant",
         table["observation"][:, None].astype(np.float32),
@@ -270,7 +347,8 @@ def test_actions_beyond_declared_bounds_are_told_by_column_and_a_way_out() -> No
         action_high=np.array([1, 2], np.float32),
     )
     with pytest.raises(
-        ValueError, match=r"plant: column 'valve' holds 2.14.* at row 5, outside the bounds the file declares, 0 to 2"
+        ValueError,
+        match=r"plant: column 'valve' holds 2.14.* at row 5, outside the bounds the file declares, 0 to 2",
     ) as caught:
         cut(log, scale_actions=True)
     assert "--scale-actions" not in str(caught.value)
@@ -280,20 +358,30 @@ def test_actions_beyond_declared_bounds_are_told_by_column_and_a_way_out() -> No
 
 
 NAMES = (
-    st.text(alphabet="abcxyz_ 0123456789é", min_size=1, max_size=8).map(str.strip).filter(lambda n: n and not n.replace("_", "").isdigit())
+    st.text(alphabet="abcxyz_ 0123456789é", min_size=1, max_size=8)
+    .map(str.strip)
+    .filter(lambda n: n and not n.replace("_", "").isdigit())
 )
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(names=st.lists(NAMES, min_size=5, max_size=9, unique=True), order=st.randoms(use_true_random=False), rows=st.integers(2, 12))
-def test_any_names_in_any_order_map_to_their_roles(tmp_path: Path, names: list[str], order: Any, rows: int) -> None:
+@given(
+    names=st.lists(NAMES, min_size=5, max_size=9, unique=True),
+    order=st.randoms(use_true_random=False),
+    rows=st.integers(2, 12),
+)
+def test_any_names_in_any_order_map_to_their_roles(
+    tmp_path: Path, names: list[str], order: Any, rows: int
+) -> None:
     rng = np.random.default_rng(rows)
     table: dict[str, NDArray[Any]] = {name: rng.uniform(-1, 1, rows).astype(np.float32) for name in names}
     table[names[2]] = (np.arange(rows) % 3 == 2).astype(np.float32)
     shuffled = order.sample(names, len(names))
     path = write_csv(tmp_path / "log.csv", {name: table[name] for name in shuffled})
     action, reward, terminated, *seen = names
-    log = read_log(path, Columns(observation=",".join(seen), action=action, reward=reward, terminated=terminated))
+    log = read_log(
+        path, Columns(observation=",".join(seen), action=action, reward=reward, terminated=terminated)
+    )
     np.testing.assert_array_equal(log.observation, np.column_stack([table[name] for name in seen]))
     np.testing.assert_array_equal(log.action[:, 0], table[action])
     np.testing.assert_array_equal(log.reward, table[reward])
@@ -303,7 +391,8 @@ def test_any_names_in_any_order_map_to_their_roles(tmp_path: Path, names: list[s
 
 @settings(max_examples=100, deadline=None)
 @given(
-    names=st.lists(NAMES, min_size=1, max_size=8, unique=True), specs=st.dictionaries(st.sampled_from(list(Columns.__annotations__)), NAMES)
+    names=st.lists(NAMES, min_size=1, max_size=8, unique=True),
+    specs=st.dictionaries(st.sampled_from(list(Columns.__annotations__)), NAMES),
 )
 def test_a_mapping_gives_each_column_to_one_role_or_explains(names: list[str], specs: dict[str, str]) -> None:
     try:
@@ -318,7 +407,9 @@ def test_a_mapping_gives_each_column_to_one_role_or_explains(names: list[str], s
 
 
 def test_a_glob_leaves_what_others_name() -> None:
-    roles = assign("t", ["time", "valve", "yield", "t1", "t2"], Columns(observation="*", action="valve", reward="yield"))
+    roles = assign(
+        "t", ["time", "valve", "yield", "t1", "t2"], Columns(observation="*", action="valve", reward="yield")
+    )
     assert roles == {"observation": ["time", "t1", "t2"], "action": ["valve"], "reward": ["yield"]}
 
 
@@ -350,12 +441,17 @@ def test_optional_packages_are_asked_for_by_name(tmp_path: Path, monkeypatch: py
 
 
 def test_actions_are_scaled_by_the_bounds_given_where_the_log_does_not_reach_them(tmp_path: Path) -> None:
-    table = small_table() | {"action_0": np.array([20.0, 60.0, 25.0, 50.0]), "action_1": np.array([0.0, 1.0, 0.5, 0.25])}
+    table = small_table() | {
+        "action_0": np.array([20.0, 60.0, 25.0, 50.0]),
+        "action_1": np.array([0.0, 1.0, 0.5, 0.25]),
+    }
     path = write_csv(tmp_path / "log.csv", table)
     data = load(path, action_bounds=((0, -1), (100, 1)))
     np.testing.assert_allclose(data.action, [[-0.6, 0], [0.2, 1], [-0.5, 0.5], [0, 0.25]], atol=1e-6)
     assert (data.action_low.tolist(), data.action_high.tolist()) == ([0, -1], [100, 1])
-    np.testing.assert_allclose(data.in_units(data.action), np.column_stack([table["action_0"], table["action_1"]]), atol=1e-5)
+    np.testing.assert_allclose(
+        data.in_units(data.action), np.column_stack([table["action_0"], table["action_1"]]), atol=1e-5
+    )
     np.testing.assert_array_equal(data.in_units(np.array([[-1.0, 1.0]])), [[0, 1]])
     assert load(path, action_bounds=(-100, 100)).action_high.tolist() == [100, 100]
 
@@ -363,14 +459,20 @@ def test_actions_are_scaled_by_the_bounds_given_where_the_log_does_not_reach_the
 @pytest.mark.parametrize(
     ("bounds", "message"),
     [
-        ((0, 50), r"column 'action_0' holds 60 at row 1, outside the bounds given, 0 to 50; widen --action-low and"),
+        (
+            (0, 50),
+            r"column 'action_0' holds 60 at row 1, outside the bounds given, 0 to 50; widen --action-low and",
+        ),
         (((0, 0, 0), 100), r"--action-low gives 3 numbers for 2 actions; give one for all or one for each"),
         ((100, 0), r"--action-low must be below --action-high"),
         ((0, np.inf), r"--action-low must be below --action-high"),
     ],
 )
 def test_bounds_that_cannot_be_are_refused(tmp_path: Path, bounds: Any, message: str) -> None:
-    table = small_table() | {"action_0": np.array([20.0, 60.0, 25.0, 50.0]), "action_1": np.array([0.0, 1.0, 0.5, 0.25])}
+    table = small_table() | {
+        "action_0": np.array([20.0, 60.0, 25.0, 50.0]),
+        "action_1": np.array([0.0, 1.0, 0.5, 0.25]),
+    }
     path = write_csv(tmp_path / "log.csv", table)
     with pytest.raises(ValueError, match=message) as caught:
         load(path, action_bounds=bounds)

@@ -22,9 +22,9 @@ import pytest
 from log_files import smooth
 from numpy.typing import NDArray
 
-from gridcount.data.check import check
 from gridcount.data.load import load
-from gridcount.data.transitions import Transitions
+from gridcount.data.quality.check import check
+from gridcount.transitions import Transitions
 
 Rng = np.random.Generator
 Make = Callable[[Path, Rng], None]  # writes a hostile file
@@ -35,7 +35,22 @@ SECRET = np.float32(1234.5625)  # stands in files that a hostile one points to
 UNPACKED = 2 * 400 * 8 * 8  # bytes: twice what a good one states, as doubles
 SLACK = 3_000_000  # bytes that Python's own readers and messages take whatever the file
 LIBRARIES = 50_000  # kilobytes that reading a file may take in HDF5 and the like
-NAMES = ["", " ", "\0", "\x1b[2J", "../../etc/passwd", "a" * 5000, "obs_0", "=1+1", "\ud7ff", "{0}", "%s%n", "[red]", "\u202e", "*"]
+NAMES = [
+    "",
+    " ",
+    "\0",
+    "\x1b[2J",
+    "../../etc/passwd",
+    "a" * 5000,
+    "obs_0",
+    "=1+1",
+    "\ud7ff",
+    "{0}",
+    "%s%n",
+    "[red]",
+    "\u202e",
+    "*",
+]
 
 
 def columns(rng: Rng) -> dict[str, NDArray[Any]]:
@@ -43,7 +58,12 @@ def columns(rng: Rng) -> dict[str, NDArray[Any]]:
 
 
 def flat(table: dict[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    found = {f"{key}_{i}": each for key, column in table.items() if column.ndim == 2 for i, each in enumerate(column.T)}
+    found = {
+        f"{key}_{i}": each
+        for key, column in table.items()
+        if column.ndim == 2
+        for i, each in enumerate(column.T)
+    }
     return found | {key: column for key, column in table.items() if column.ndim == 1}
 
 
@@ -58,11 +78,15 @@ def save(path: Path, table: dict[str, NDArray[Any]], rng: Rng) -> None:
                 file.create_dataset(key, data=column, **options)
     elif path.suffix == ".parquet":
         compression = str(rng.choice(["snappy", "zstd", "gzip", "none"]))
-        parquet.write_table(arrow.table(flat(table)), path, compression=compression, use_dictionary=bool(rng.integers(2)))
+        parquet.write_table(
+            arrow.table(flat(table)), path, compression=compression, use_dictionary=bool(rng.integers(2))
+        )
     else:
         mark = str(rng.choice([",", ";", "\t"]))
         rows = zip(*(column.tolist() for column in flat(table).values()), strict=True)
-        path.write_text("\n".join([mark.join(flat(table)), *(mark.join(map(str, row)) for row in rows)]) + "\n")
+        path.write_text(
+            "\n".join([mark.join(flat(table)), *(mark.join(map(str, row)) for row in rows)]) + "\n"
+        )
 
 
 # --- damage to the bytes of any format ---
@@ -97,7 +121,9 @@ def extreme(path: Path, rng: Rng) -> None:
     """Numbers of 4 or 8 bytes become as large, or as negative, as they can be."""
     content = bytearray(path.read_bytes())
     for place in _places(content, rng, 2):
-        value = rng.choice([b"\xff" * 8, b"\x00" * 8, b"\xff\xff\xff\x7f", b"\x00\x00\x00\x80", b"\xff" * 7 + b"\x7f"])
+        value = rng.choice(
+            [b"\xff" * 8, b"\x00" * 8, b"\xff\xff\xff\x7f", b"\x00\x00\x00\x80", b"\xff" * 7 + b"\x7f"]
+        )
         content[place : place + len(value)] = value
     path.write_bytes(content)
 
@@ -119,7 +145,9 @@ def hostile_names(path: Path, rng: Rng) -> None:
     if path.suffix == ".csv":
         table = flat(table)
     for key in rng.permutation(list(table))[: rng.integers(1, 4)]:
-        table[str(rng.choice(NAMES)).replace("\0", "" if path.suffix == ".hdf5" else "\0")] = table.pop(str(key))
+        table[str(rng.choice(NAMES)).replace("\0", "" if path.suffix == ".hdf5" else "\0")] = table.pop(
+            str(key)
+        )
     if path.suffix == ".hdf5":
         table = {key.replace("..", "").strip("/. ") or "x": column for key, column in table.items()}
     save(path, table, rng)
@@ -127,7 +155,11 @@ def hostile_names(path: Path, rng: Rng) -> None:
 
 def hostile_types(path: Path, rng: Rng) -> None:
     table = columns(rng)
-    kinds = ["S3", "U4", "c8", "u8", "i1", "f2", "M8[s]", "O"] if path.suffix == ".npz" else ["S3", "c8", "u8", "i1", "f2"]
+    kinds = (
+        ["S3", "U4", "c8", "u8", "i1", "f2", "M8[s]", "O"]
+        if path.suffix == ".npz"
+        else ["S3", "c8", "u8", "i1", "f2"]
+    )
     kinds = ["U4", "u8", "i1", "M8[s]"] if path.suffix in (".parquet", ".csv") else kinds
     for key in rng.permutation(list(table))[: rng.integers(1, 3)]:
         with warnings.catch_warnings():
@@ -148,27 +180,72 @@ def uneven(path: Path, rng: Rng) -> None:
     table = columns(rng)
     key = str(rng.choice(list(table)))
     change = rng.choice(["short", "deep", "none", "gone"])
-    table[key] = {"short": table[key][:-3], "deep": table[key][..., None, None], "none": table[key][:0], "gone": table[key]}[change]
+    table[key] = {
+        "short": table[key][:-3],
+        "deep": table[key][..., None, None],
+        "none": table[key][:0],
+        "gone": table[key],
+    }[change]
     if change == "gone" or path.suffix == ".parquet":
         del table[key]
-    save(path, table, rng) if path.suffix != ".csv" else path.write_text("obs_0,action_0,reward\n1,2\n" * int(rng.integers(3)))
+    save(path, table, rng) if path.suffix != ".csv" else path.write_text(
+        "obs_0,action_0,reward\n1,2\n" * int(rng.integers(3))
+    )
 
 
 def csv_text(path: Path, rng: Rng) -> None:
-    signs = ['"', ",", ";", "\n", "\r", "\0", "1e999", "nan", "-", "é", "\ufeff", "0x10", "1_000", "9" * 400, "true", " "]
+    signs = [
+        '"',
+        ",",
+        ";",
+        "\n",
+        "\r",
+        "\0",
+        "1e999",
+        "nan",
+        "-",
+        "é",
+        "\ufeff",
+        "0x10",
+        "1_000",
+        "9" * 400,
+        "true",
+        " ",
+    ]
     body = "".join(rng.choice(signs, size=int(rng.integers(1, 300))))
-    path.write_text(str(rng.choice(["", "obs_0,action_0,reward\n", '"obs_0","action_0","reward\n'])) + body, newline="")
+    path.write_text(
+        str(rng.choice(["", "obs_0,action_0,reward\n", '"obs_0","action_0","reward\n'])) + body, newline=""
+    )
 
 
 def npz_header(path: Path, rng: Rng) -> None:
     save(path, table := columns(rng), rng)
     key = str(rng.choice(list(table)))
-    shape = rng.choice(["(10, 1000000000)", "(1000000000000,)", "(-1, 3)", "(2**70,)", "(True, 3)", "()", "(400, 3)", "(0, 3)"])
-    kind = rng.choice(["'<f4'", "'|O'", "'|V0'", "'<U0'", "[('a', '<f4', (10000,))]", "'<f4,<f4'", "'nonsense'", "3"])
+    shape = rng.choice(
+        [
+            "(10, 1000000000)",
+            "(1000000000000,)",
+            "(-1, 3)",
+            "(2**70,)",
+            "(True, 3)",
+            "()",
+            "(400, 3)",
+            "(0, 3)",
+        ]
+    )
+    kind = rng.choice(
+        ["'<f4'", "'|O'", "'|V0'", "'<U0'", "[('a', '<f4', (10000,))]", "'<f4,<f4'", "'nonsense'", "3"]
+    )
     order, more = rng.choice(["True", "False", "1"]), rng.choice(["", ", 'x': 1", "(" * 3000])
     text = f"{{'descr': {kind}, 'fortran_order': {order}, 'shape': {shape}{more}}}".encode()
     length = len(text) if rng.integers(3) else int(rng.integers(2**16))
-    body = np.lib.format.MAGIC_PREFIX + b"\x01\x00" + length.to_bytes(2, "little") + text + bytes(int(rng.integers(5000)))
+    body = (
+        np.lib.format.MAGIC_PREFIX
+        + b"\x01\x00"
+        + length.to_bytes(2, "little")
+        + text
+        + bytes(int(rng.integers(5000)))
+    )
     methods = [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA]
     content = {name: _npy(column) for name, column in table.items()} | {key: body}
     with zipfile.ZipFile(path, "w", methods[rng.integers(4)]) as archive:
@@ -231,7 +308,9 @@ def hdf5_shape(path: Path, rng: Rng) -> None:
             if name != key:
                 file[name] = column
         piece = (int(rng.choice([1, 1000, 10**7])), *rest)
-        file.create_dataset(key, (rows, *rest), np.float32, chunks=piece, maxshape=(None, *rest), compression="gzip")
+        file.create_dataset(
+            key, (rows, *rest), np.float32, chunks=piece, maxshape=(None, *rest), compression="gzip"
+        )
 
 
 def parquet_odd(path: Path, rng: Rng) -> None:
@@ -250,7 +329,9 @@ def parquet_odd(path: Path, rng: Rng) -> None:
     }
     made = {name: arrow.array(column) for name, column in table.items()}
     for _ in range(int(rng.integers(1, 3))):
-        made[str(rng.choice(["rewards", "observations_0", "terminals", "episode"]))] = odd[str(rng.choice(list(odd)))]
+        made[str(rng.choice(["rewards", "observations_0", "terminals", "episode"]))] = odd[
+            str(rng.choice(list(odd)))
+        ]
     names = list(made)
     if not rng.integers(4):
         names[-1] = names[0]  # two of one name
@@ -302,7 +383,9 @@ def read(path: Path) -> Transitions | str:
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("block", range(BLOCKS))
 @pytest.mark.parametrize("suffix", SEEDS)
-def test_hostile_files_load_or_end_in_a_message(suffix: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hostile_files_load_or_end_in_a_message(
+    suffix: str, block: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
     path = tmp_path / f"theirs{suffix}"
     for seed in range(block, SEEDS[suffix], BLOCKS):
@@ -323,7 +406,9 @@ def test_hostile_files_load_or_end_in_a_message(suffix: str, block: int, tmp_pat
             assert SECRET not in found.reward, what
         with no_longer_than(HANG, what):
             assert all(finding.problem for finding in check(path)), what
-        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most < LIBRARIES, what  # what tracemalloc does not see
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - most < LIBRARIES, (
+            what
+        )  # what tracemalloc does not see
 
 
 def test_there_are_enough_of_every_format() -> None:

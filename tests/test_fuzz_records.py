@@ -18,7 +18,19 @@ from gridcount.data.load import import_log, load
 from gridcount.files.archive import numbered
 from gridcount.training import run as runs
 
-SHORT = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "1", "--no-plot", "--bins", "4"]
+SHORT = [
+    "--env",
+    "maze2d-umaze-v1",
+    "--hidden",
+    "8",
+    "--batch-size",
+    "16",
+    "--episodes",
+    "1",
+    "--no-plot",
+    "--bins",
+    "4",
+]
 TRAIN = [*SHORT, "--updates", "40", "--evaluate-every", "20"]
 
 
@@ -65,7 +77,12 @@ def test_config_of_a_run_that_is_evaluated_or_resumed(run: Path, maze_file: Path
     path = run / "config.json"
     contents = list(fuzz.variants(2, json.loads(path.read_bytes()), 16))
     resume = ["train", str(maze_file), *TRAIN, "--run", str(run), "--resume"]
-    assert refusals(path, contents, lambda: main(["evaluate", str(run), "--episodes", "1"]), lambda: main(resume)) > 10
+    assert (
+        refusals(
+            path, contents, lambda: main(["evaluate", str(run), "--episodes", "1"]), lambda: main(resume)
+        )
+        > 10
+    )
 
 
 def test_metrics(run: Path) -> None:
@@ -88,8 +105,13 @@ def test_records_of_checkpoints(run: Path, maze_file: Path) -> None:
     with np.load(newest) as file:
         arrays = {name: file[name] for name in file.files}
     newest.unlink()
-    between = newest.with_name(f"{33:010d}.npz")  # 13 updates after an evaluation, so that metrics wait for the next
-    record = json.loads(arrays["run"].tobytes()) | {"updates": 33, "pending": [[6, {"loss": [1.0]}], [7, {"loss": [2.0]}]]}
+    between = newest.with_name(
+        f"{33:010d}.npz"
+    )  # 13 updates after an evaluation, so that metrics wait for the next
+    record = json.loads(arrays["run"].tobytes()) | {
+        "updates": 33,
+        "pending": [[6, {"loss": [1.0]}], [7, {"loss": [2.0]}]],
+    }
 
     def restore(content: bytes) -> int:
         with between.open("wb") as written:
@@ -121,7 +143,11 @@ def test_results(results_file: Path, tmp_path: Path) -> None:
     for number in range(80):
         column = rng.choice(sorted({name for row in rows for name in row}))
         junk: Any = rng.choice([*fuzz.JUNK, b"\xff", 2**63 - 1])
-        hurt = [row | {column: junk} for row in rows] if number % 4 else [{k: v for k, v in row.items() if k != column} for row in rows]
+        hurt = (
+            [row | {column: junk} for row in rows]
+            if number % 4
+            else [{k: v for k, v in row.items() if k != column} for row in rows]
+        )
         path = tmp_path / f"{number}.parquet"
         try:
             write_rows(path, hurt)
@@ -157,7 +183,21 @@ mine = "maze2d-umaze-v1"
 
 def test_suites(tmp_path: Path) -> None:
     path, rng = tmp_path / "suite.toml", random.Random(8)
-    values = ['"x"', "-1", "0", "true", "nan", "1e400", "[]", "[[]]", "{}", "10" * 40, "1979-05-27", '["a", 1]', "[{a = 1}]"]
+    values = [
+        '"x"',
+        "-1",
+        "0",
+        "true",
+        "nan",
+        "1e400",
+        "[]",
+        "[[]]",
+        "{}",
+        "10" * 40,
+        "1979-05-27",
+        '["a", 1]',
+        "[{a = 1}]",
+    ]
     contents = []
     for number in range(90):
         lines = SUITE.strip().splitlines()

@@ -19,11 +19,17 @@ from gridcount.algorithms.contract import act
 from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored
 from gridcount.algorithms.td3 import TD3
 from gridcount.cli import main
-from gridcount.data.transitions import Transitions
 from gridcount.networks import Critics, Deterministic
+from gridcount.transitions import Transitions
 
 PLAIN: dict[str, Any] = {"layer_norm": False}  # LayerNorm alone keeps small networks from extrapolating
-SMALL: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "policy_rate": 1e-3, "critic_rate": 1e-3, "average_step": 0.01}
+SMALL: dict[str, Any] = {
+    "hidden": (32, 32),
+    "batch_size": 64,
+    "policy_rate": 1e-3,
+    "critic_rate": 1e-3,
+    "average_step": 0.01,
+}
 
 
 def actions(prepared: Any, state: Any, observation: Any) -> Any:
@@ -55,8 +61,12 @@ def test_the_policy_takes_the_best_of_what_the_log_has() -> None:
     prepared, state = learn(GPCAnchor(**SMALL), bandit(), 2000)
     taken = actions(prepared, state, PROBE)
     assert EDGE - 0.45 < taken.mean() < EDGE + 0.1
-    td3, free = learn(TD3(**{name: value for name, value in SMALL.items() if name != "average_step"}), bandit(), 2000)
-    assert actions(td3, free, PROBE).mean() > EDGE + 0.3  # without counts and anchor it believes what it extrapolates
+    td3, free = learn(
+        TD3(**{name: value for name, value in SMALL.items() if name != "average_step"}), bandit(), 2000
+    )
+    assert (
+        actions(td3, free, PROBE).mean() > EDGE + 0.3
+    )  # without counts and anchor it believes what it extrapolates
 
 
 def test_without_the_counted_gap_and_the_anchor_the_policy_leaves_the_log() -> None:
@@ -73,7 +83,9 @@ def test_the_anchor_alone_keeps_the_policy_near_the_log() -> None:
     far, far_state = learn(GPCAnchor(**SMALL, **PLAIN, ood_weight=0.0, anchor=0.0), bandit(), 2000)
     near, near_state = learn(GPCAnchor(**SMALL, **PLAIN, ood_weight=0.0, anchor=1.0), bandit(), 2000)
     log = bandit().action.mean()
-    assert abs(actions(near, near_state, PROBE).mean() - log) < 0.5 * abs(actions(far, far_state, PROBE).mean() - log)
+    assert abs(actions(near, near_state, PROBE).mean() - log) < 0.5 * abs(
+        actions(far, far_state, PROBE).mean() - log
+    )
 
 
 def fork(rows: int = 4000) -> Transitions:
@@ -108,19 +120,33 @@ def test_a_habit_of_the_log_is_kept() -> None:
     "change",
     [
         lambda log: replace(log, reward=300 * log.reward + 5),
-        lambda log: replace(log, observation=log.observation * 64, next_observation=log.next_observation * 64),
         lambda log: replace(
-            log, **{name: _with_constant(getattr(log, name)) for name in ("observation", "next_observation")}, observation_names=()
+            log, observation=log.observation * 64, next_observation=log.next_observation * 64
         ),
-        lambda log: replace(log, observation=log.observation[:, [2, 0, 1]], next_observation=log.next_observation[:, [2, 0, 1]]),
+        lambda log: replace(
+            log,
+            **{name: _with_constant(getattr(log, name)) for name in ("observation", "next_observation")},
+            observation_names=(),
+        ),
+        lambda log: replace(
+            log,
+            observation=log.observation[:, [2, 0, 1]],
+            next_observation=log.next_observation[:, [2, 0, 1]],
+        ),
     ],
     ids=["rewards x 300 + 5", "other units", "a constant column", "columns in another order"],
 )
-def test_the_same_log_written_differently_gives_the_same_policy(change: Callable[[Transitions], Transitions]) -> None:
+def test_the_same_log_written_differently_gives_the_same_policy(
+    change: Callable[[Transitions], Transitions],
+) -> None:
     log, other = journey(), change(journey())
     one, one_state = learn(GPCAnchor(**SMALL, rows_per_cell=50), log, 200)
     two, two_state = learn(GPCAnchor(**SMALL, rows_per_cell=50), other, 200)
-    np.testing.assert_allclose(actions(one, one_state, log.observation[:100]), actions(two, two_state, other.observation[:100]), atol=2e-3)
+    np.testing.assert_allclose(
+        actions(one, one_state, log.observation[:100]),
+        actions(two, two_state, other.observation[:100]),
+        atol=2e-3,
+    )
 
 
 def _with_constant(column: Any) -> Any:
@@ -130,9 +156,13 @@ def _with_constant(column: Any) -> Any:
 def test_a_reward_per_step_matters_where_episodes_can_end() -> None:
     log = replace(journey(), terminated=journey().episode_end & (np.arange(1200) > 600))
     log = replace(log, episode_end=log.episode_end | (np.arange(1200) == 100))
-    plain, shifted = (GPCAnchor().prepare(each).algorithm for each in (log, replace(log, reward=log.reward + 5)))
+    plain, shifted = (
+        GPCAnchor().prepare(each).algorithm for each in (log, replace(log, reward=log.reward + 5))
+    )
     assert plain.reward_level == shifted.reward_level == 0
-    assert GPCAnchor().prepare(replace(journey(), reward=journey().reward + 5)).algorithm.reward_level == pytest.approx(5, abs=0.1)
+    assert GPCAnchor().prepare(
+        replace(journey(), reward=journey().reward + 5)
+    ).algorithm.reward_level == pytest.approx(5, abs=0.1)
 
 
 def test_a_log_of_whole_numbers_trains(tmp_path: Path) -> None:
@@ -145,7 +175,9 @@ def test_a_log_of_whole_numbers_trains(tmp_path: Path) -> None:
         progress=False,
     )
     assert run.metrics["updates"].tolist() == [20]
-    assert run.metrics["unseen"][0] < 0.2  # with bins of equal width half of all actions would lie where none can
+    assert (
+        run.metrics["unseen"][0] < 0.2
+    )  # with bins of equal width half of all actions would lie where none can
 
 
 def test_values_are_told_in_the_logs_own_units() -> None:
@@ -182,12 +214,24 @@ def test_the_policys_rate_falls_in_the_second_half_of_the_schedule() -> None:
     np.testing.assert_allclose(rates, [1, 1, 0.5, 0.02, 0.02], rtol=1e-6)
 
 
-def test_the_schedule_is_the_runs_and_stays_it_when_a_run_is_made_longer(tmp_path: Path, make_log: MakeLog) -> None:
+def test_the_schedule_is_the_runs_and_stays_it_when_a_run_is_made_longer(
+    tmp_path: Path, make_log: MakeLog
+) -> None:
     log = make_log()
     path = tmp_path / "log.npz"
     names: dict[str, Any] = {"observations": log.observation, "actions": log.action, "rewards": log.reward}
     np.savez(path, **names, terminals=log.terminated, timeouts=log.episode_end & ~log.terminated)
-    words = ["train", str(path), "--hidden", "8", "--batch-size", "16", "--no-plot", "--run", str(tmp_path / "run")]
+    words = [
+        "train",
+        str(path),
+        "--hidden",
+        "8",
+        "--batch-size",
+        "16",
+        "--no-plot",
+        "--run",
+        str(tmp_path / "run"),
+    ]
     assert main([*words, "--updates", "20"]) == 0
     assert main([*words, "--updates", "30", "--resume"]) == 0
     recorded = json.loads((tmp_path / "run/config.json").read_text())

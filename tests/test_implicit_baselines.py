@@ -20,9 +20,9 @@ from gridcount.algorithms.iql import IQL
 from gridcount.algorithms.sac import SAC
 from gridcount.algorithms.uwac import UWAC
 from gridcount.cli import main
-from gridcount.data.transitions import Transitions
 from gridcount.losses import advantage_weight, expectile_loss, mean_discrepancy, uncertainty_weight
 from gridcount.networks import MLP, Critics, drop_units, first_directions, spectral_norm
+from gridcount.transitions import Transitions
 
 FIELDS: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "policy_rate": 1e-3}
 PLACES = jnp.array([[-1.0], [1.0]])  # the two states of `fork`
@@ -102,7 +102,13 @@ def test_bc_does_not_mind_the_scale_of_its_observations(make_log: MakeLog) -> No
 
 
 def implicit(**changes: Any) -> IQL:
-    fields = {"policy_rate": 3e-3, "critic_rate": 3e-3, "value_rate": 3e-3, "discount": 0.8, "target_step": 0.05}
+    fields = {
+        "policy_rate": 3e-3,
+        "critic_rate": 3e-3,
+        "value_rate": 3e-3,
+        "discount": 0.8,
+        "target_step": 0.05,
+    }
     return IQL(**(FIELDS | fields | changes))
 
 
@@ -117,14 +123,20 @@ def implicit_states() -> dict[float, Any]:
     start = prepared.algorithm.init(jax.random.key(0), prepared.rows)
 
     def train(expectile: Any) -> Any:
-        return make_block(replace(prepared.algorithm, expectile=expectile), 2000)(start, rows, jax.random.key(1), jnp.asarray(0))[0]
+        return make_block(replace(prepared.algorithm, expectile=expectile), 2000)(
+            start, rows, jax.random.key(1), jnp.asarray(0)
+        )[0]
 
     states = jax.jit(jax.vmap(train))(jnp.array(EXPECTILES))
-    return {expectile: jax.tree.map(lambda leaf, i=i: leaf[i], states) for i, expectile in enumerate(EXPECTILES)}
+    return {
+        expectile: jax.tree.map(lambda leaf, i=i: leaf[i], states) for i, expectile in enumerate(EXPECTILES)
+    }
 
 
 @pytest.mark.parametrize("expectile", EXPECTILES)
-def test_iql_s_values_are_the_expectiles_of_the_log(expectile: float, implicit_states: dict[float, Any]) -> None:
+def test_iql_s_values_are_the_expectiles_of_the_log(
+    expectile: float, implicit_states: dict[float, Any]
+) -> None:
     """At 0.5 they are the values of the log's own policy, towards 1 the best the log supports. Fails with a symmetric loss."""
     state, second = implicit_states[expectile], fork_value(expectile)
     if expectile == 0.5:
@@ -136,7 +148,9 @@ def test_iql_s_values_are_the_expectiles_of_the_log(expectile: float, implicit_s
     assert q.tolist() == pytest.approx([0.8 * second, 0.8 * second, 0, 1], abs=0.08)
 
 
-def test_iql_s_policy_takes_the_better_action_where_cloning_takes_the_frequent_one(implicit_states: dict[float, Any]) -> None:
+def test_iql_s_policy_takes_the_better_action_where_cloning_takes_the_frequent_one(
+    implicit_states: dict[float, Any],
+) -> None:
     """Rows weigh exp(scale * advantage), so the mean action is known. Fails where all rows weigh the same."""
     second = fork_value(0.9)
     better, worse = SHARE * np.exp(3 * (1 - second)), (1 - SHARE) * np.exp(-3 * second)
@@ -144,7 +158,9 @@ def test_iql_s_policy_takes_the_better_action_where_cloning_takes_the_frequent_o
     assert preferred > 0.3
     assert float(act(implicit(), implicit_states[0.9], PLACES)[1, 0]) == pytest.approx(preferred, abs=0.08)
     cloned, clone = learn(BC(**FIELDS), fork(), 1000)
-    assert float(act(cloned.algorithm, clone, PLACES)[1, 0]) == pytest.approx(GOOD * (2 * SHARE - 1), abs=0.05)
+    assert float(act(cloned.algorithm, clone, PLACES)[1, 0]) == pytest.approx(
+        GOOD * (2 * SHARE - 1), abs=0.05
+    )
 
 
 def test_iql_does_not_overestimate_in_the_gap_where_sac_does(wishful_sac: float) -> None:
@@ -157,15 +173,21 @@ def test_iql_does_not_overestimate_in_the_gap_where_sac_does(wishful_sac: float)
 
 def test_the_expectile_loss_and_the_advantage_weight_are_the_paper_s() -> None:
     u = np.array([-2.0, -0.5, 0.0, 1.0, 3.0])
-    assert float(expectile_loss(jnp.asarray(u), 0.7)) == pytest.approx(np.mean(np.abs(0.7 - (u < 0)) * u**2), rel=1e-6)
-    assert advantage_weight(jnp.array([-1.0, 0.0, 9.0]), 3.0, 100.0).tolist() == pytest.approx([np.exp(-3), 1, 100], rel=1e-6)
+    assert float(expectile_loss(jnp.asarray(u), 0.7)) == pytest.approx(
+        np.mean(np.abs(0.7 - (u < 0)) * u**2), rel=1e-6
+    )
+    assert advantage_weight(jnp.array([-1.0, 0.0, 9.0]), 3.0, 100.0).tolist() == pytest.approx(
+        [np.exp(-3), 1, 100], rel=1e-6
+    )
 
 
 def test_iql_scales_rewards_as_its_authors_do(make_log: MakeLog) -> None:
     data = make_log(scale=4.0)
     gym = make_algorithm("iql", "hopper-medium-v2").prepare(data)
     returns = data.episode_returns
-    np.testing.assert_allclose(gym.rows.reward, data.reward * 1000 / (returns.max() - returns.min()), rtol=1e-5)
+    np.testing.assert_allclose(
+        gym.rows.reward, data.reward * 1000 / (returns.max() - returns.min()), rtol=1e-5
+    )
     assert "times" in gym.notes["reward"]
     ant = make_algorithm("iql", "antmaze-umaze-v2").prepare(data)
     np.testing.assert_allclose(ant.rows.reward, data.reward - 1, rtol=1e-6)
@@ -183,13 +205,18 @@ def test_iql_s_policy_stops_at_the_end_of_its_schedule_and_its_values_go_on(make
     states = [prepared.algorithm.init(jax.random.key(0), prepared.rows)]
     for step in range(7):
         states.append(update(states[-1], batch, jax.random.key(step))[0])
-    moved = [bool((new.policy.trunk.weights[0] != old.policy.trunk.weights[0]).any()) for old, new in pairwise(states)]
+    moved = [
+        bool((new.policy.trunk.weights[0] != old.policy.trunk.weights[0]).any())
+        for old, new in pairwise(states)
+    ]
     assert moved == [True] * 5 + [False] * 2
     assert not np.array_equal(states[-1].critics.members.weights[0], states[-2].critics.members.weights[0])
 
 
 def test_dropout_acts_on_iql_s_training_and_not_on_its_actions(make_log: MakeLog) -> None:
-    prepared = implicit(schedule_updates=5, dropout=0.1).prepare(make_log())  # the program of the test before, from the cache
+    prepared = implicit(schedule_updates=5, dropout=0.1).prepare(
+        make_log()
+    )  # the program of the test before, from the cache
     state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
     batch = jax.tree.map(jnp.asarray, prepared.rows)
     update = jax.jit(prepared.algorithm.update)
@@ -206,17 +233,27 @@ def test_dropout_acts_on_iql_s_training_and_not_on_its_actions(make_log: MakeLog
 
 # --- UWAC ---
 
-LEAN: dict[str, Any] = FIELDS | {"critic_rate": 1e-3, "behaviour_rate": 1e-3, "behaviour_hidden": (32, 32), "passes": 5, "next_actions": 4}
+LEAN: dict[str, Any] = FIELDS | {
+    "critic_rate": 1e-3,
+    "behaviour_rate": 1e-3,
+    "behaviour_hidden": (32, 32),
+    "passes": 5,
+    "next_actions": 4,
+}
 
 
 @pytest.fixture(scope="module")
 def uwac() -> tuple[UWAC, Any]:
     """UWAC after learning from the bandit."""
-    prepared, state = learn(UWAC(**LEAN, spectral_norm=False, warmup_updates=300, multiplier_rate=1e-2), bandit(), 1500)
+    prepared, state = learn(
+        UWAC(**LEAN, spectral_norm=False, warmup_updates=300, multiplier_rate=1e-2), bandit(), 1500
+    )
     return prepared.algorithm, state
 
 
-def test_uwac_stays_with_the_data_and_does_not_overestimate_where_sac_does(uwac: tuple[UWAC, Any], wishful_sac: float) -> None:
+def test_uwac_stays_with_the_data_and_does_not_overestimate_where_sac_does(
+    uwac: tuple[UWAC, Any], wishful_sac: float
+) -> None:
     """Fails without the bound on the discrepancy: the policy then runs into the gap like SAC's."""
     algorithm, state = uwac
     actions = act(algorithm, state, PROBE)
@@ -225,7 +262,9 @@ def test_uwac_stays_with_the_data_and_does_not_overestimate_where_sac_does(uwac:
     assert abs(overestimate(actions, state.critics(PROBE, actions).min(axis=0))) < 0.2
 
 
-def test_uwac_s_variance_is_larger_off_the_data_than_on_it_and_its_weight_smaller(uwac: tuple[UWAC, Any]) -> None:
+def test_uwac_s_variance_is_larger_off_the_data_than_on_it_and_its_weight_smaller(
+    uwac: tuple[UWAC, Any],
+) -> None:
     algorithm, state = uwac
     still = jnp.zeros((50, 1))
     many = replace(algorithm, passes=200)
@@ -242,26 +281,44 @@ def test_uwac_s_variance_is_larger_off_the_data_than_on_it_and_its_weight_smalle
 def test_the_discrepancy_is_0_for_equal_samples_and_grows_with_their_distance() -> None:
     samples = jax.random.normal(jax.random.key(0), (4, 8, 2))
     for kernel, width in (("gaussian", 20.0), ("laplacian", 10.0)):
-        grown = [float(mean_discrepancy(samples, samples + shift, width, kernel).mean()) for shift in (0.0, 0.5, 1.0, 2.0)]
+        grown = [
+            float(mean_discrepancy(samples, samples + shift, width, kernel).mean())
+            for shift in (0.0, 0.5, 1.0, 2.0)
+        ]
         assert grown[0] == pytest.approx(0, abs=2e-3)
         assert grown == sorted(grown)
         assert grown[1] > 0.02
     x, y = np.asarray(samples), np.asarray(samples + 1.0)
     pairs = [(a, b) for a in range(4) for b in range(4)]
-    xx, yy, xy = (np.mean([np.exp(-((p[a] - q[b]) ** 2).sum(axis=-1) / 40) for a, b in pairs], axis=0) for p, q in ((x, x), (y, y), (x, y)))
+    xx, yy, xy = (
+        np.mean([np.exp(-((p[a] - q[b]) ** 2).sum(axis=-1) / 40) for a, b in pairs], axis=0)
+        for p, q in ((x, x), (y, y), (x, y))
+    )
     expected = np.sqrt(xx + yy - 2 * xy + 1e-6)
-    np.testing.assert_allclose(mean_discrepancy(samples, samples + 1.0, 20.0, "gaussian"), expected, rtol=1e-4)
+    np.testing.assert_allclose(
+        mean_discrepancy(samples, samples + 1.0, 20.0, "gaussian"), expected, rtol=1e-4
+    )
 
 
 def test_the_weight_is_beta_over_the_variance_up_to_its_limit() -> None:
     variance = jnp.array([1e-9, 0.5, 5.0])
-    assert uncertainty_weight(variance, 0.5, 1.5, "inverse").tolist() == pytest.approx([1.5, 1.0, 0.1], rel=1e-5)
-    assert uncertainty_weight(variance, 0.5, 1.0, "exponential").tolist() == pytest.approx(np.exp([0, -0.25, -2.5]), rel=1e-5)
+    assert uncertainty_weight(variance, 0.5, 1.5, "inverse").tolist() == pytest.approx(
+        [1.5, 1.0, 0.1], rel=1e-5
+    )
+    assert uncertainty_weight(variance, 0.5, 1.0, "exponential").tolist() == pytest.approx(
+        np.exp([0, -0.25, -2.5]), rel=1e-5
+    )
 
 
 def test_uwac_s_losses_are_weighted_bellman_and_weighted_value_within_the_bound(make_log: MakeLog) -> None:
     """Written again in NumPy from the values of the passes. Fails without either weight, the blend, the best action or the bound."""
-    fields = {"spectral_norm": False, "warmup_updates": 0, "weight_scale": 1e-6, "dropout": 0.3, "batch_size": 32}
+    fields = {
+        "spectral_norm": False,
+        "warmup_updates": 0,
+        "weight_scale": 1e-6,
+        "dropout": 0.3,
+        "batch_size": 32,
+    }
     algorithm = UWAC(**(LEAN | fields))
     rows = algorithm.prepare(make_log()).rows
     batch = jax.tree.map(lambda column: jnp.asarray(column[:32]), rows)
@@ -272,7 +329,11 @@ def test_uwac_s_losses_are_weighted_bellman_and_weighted_value_within_the_bound(
 
     @jax.jit
     def values(observation: Any, action: Any, key: Any) -> Any:
-        one = lambda k: state.critics.with_members(drop_units(state.critics.members, 0.3, k))(observation, action)  # noqa: E731
+        def one(key: Any) -> Any:
+            return state.critics.with_members(drop_units(state.critics.members, 0.3, key))(
+                observation, action
+            )
+
         return jax.lax.map(one, jax.random.split(key, 5))
 
     def moments(observation: Any, action: Any, key: Any) -> tuple[Any, Any]:
@@ -286,7 +347,9 @@ def test_uwac_s_losses_are_weighted_bellman_and_weighted_value_within_the_bound(
     assert 0 < weight.mean() < 1.5
     target = np.asarray(batch.reward) + 0.99 * (1 - np.asarray(batch.terminated)) * value
     q = np.asarray(state.critics(batch.observation, batch.action, dropout=0.3, key=critic_key))
-    assert float(metrics["critic_loss"]) == pytest.approx((weight * (q - target) ** 2).mean(axis=1).sum(), rel=1e-3)
+    assert float(metrics["critic_loss"]) == pytest.approx(
+        (weight * (q - target) ** 2).mean(axis=1).sum(), rel=1e-3
+    )
 
     raw = state.policy.raw(batch.observation, action_key, 4)
     mean, variance = moments(batch.observation, jnp.tanh(raw[0]), policy_key)
@@ -294,7 +357,9 @@ def test_uwac_s_losses_are_weighted_bellman_and_weighted_value_within_the_bound(
     latent = jnp.clip(jax.random.normal(latent_key, (4, 32, 4)), -0.5, 0.5)
     samples = jnp.stack([after.behaviour.decode_raw(batch.observation, each) for each in latent])
     discrepancy = np.asarray(mean_discrepancy(samples, raw, 20.0, "gaussian"))
-    assert float(metrics["policy_loss"]) == pytest.approx((discrepancy - 0.07 - gain).mean(), rel=1e-3, abs=1e-6)
+    assert float(metrics["policy_loss"]) == pytest.approx(
+        (discrepancy - 0.07 - gain).mean(), rel=1e-3, abs=1e-6
+    )
     assert np.sign(float(after.log_multiplier)) == np.sign(discrepancy.mean() - 0.07)
 
 
@@ -305,7 +370,9 @@ def test_spectral_norm_finds_each_layer_s_largest_stretch() -> None:
     for _ in range(200):
         smooth, directions = step(critics.members, directions)
     for weight in smooth.weights:
-        assert np.linalg.norm(np.asarray(weight), ord=2, axis=(1, 2)).tolist() == pytest.approx([1, 1], rel=1e-3)
+        assert np.linalg.norm(np.asarray(weight), ord=2, axis=(1, 2)).tolist() == pytest.approx(
+            [1, 1], rel=1e-3
+        )
 
 
 def test_a_thinned_network_leaves_units_out_and_keeps_its_mean() -> None:
@@ -317,15 +384,36 @@ def test_a_thinned_network_leaves_units_out_and_keeps_its_mean() -> None:
     assert left_out[1:] == pytest.approx([0.25, 0.25], abs=0.15)
     assert np.array_equal(drop_units(network, 0.0, jax.random.key(2))(x), network(x))
     # For a row alone, all rows sharing the units is the same as each row having its own.
-    shared = jax.lax.map(lambda key: drop_units(network, 0.25, key)(x)[:, 0], jax.random.split(jax.random.key(3), 1000))
-    own = jax.lax.map(lambda key: network(x, dropout=0.25, key=key)[:, 0], jax.random.split(jax.random.key(4), 1000))
+    shared = jax.lax.map(
+        lambda key: drop_units(network, 0.25, key)(x)[:, 0], jax.random.split(jax.random.key(3), 1000)
+    )
+    own = jax.lax.map(
+        lambda key: network(x, dropout=0.25, key=key)[:, 0], jax.random.split(jax.random.key(4), 1000)
+    )
     np.testing.assert_allclose(shared.mean(axis=0), own.mean(axis=0), atol=0.15)
     np.testing.assert_allclose(shared.std(axis=0), own.std(axis=0), rtol=0.15)
 
 
-def test_train_says_where_the_schedule_is_not_the_run_s(maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["train", str(maze_file), "--algo", "iql", "--hidden", "8", "--batch-size", "16", "--updates", "20", "--no-plot"]
+def test_train_says_where_the_schedule_is_not_the_run_s(
+    maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "train",
+        str(maze_file),
+        "--algo",
+        "iql",
+        "--hidden",
+        "8",
+        "--batch-size",
+        "16",
+        "--updates",
+        "20",
+        "--no-plot",
+    ]
     assert main([*words, "--run", str(tmp_path / "one")]) == 0
-    assert "schedule_updates is 300,000, and the run makes 20 updates (--schedule-updates 20" in capsys.readouterr().out
+    assert (
+        "schedule_updates is 300,000, and the run makes 20 updates (--schedule-updates 20"
+        in capsys.readouterr().out
+    )
     assert main([*words, "--schedule-updates", "20", "--run", str(tmp_path / "two")]) == 0
     assert "schedule_updates is" not in capsys.readouterr().out

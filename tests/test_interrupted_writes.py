@@ -24,7 +24,19 @@ from gridcount.files.locks import lock
 from gridcount.training import logs
 
 EXCERPT = EXCERPTS / "hopper_random-v1.hdf5"
-SMALL = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--no-plot"]
+SMALL = [
+    "--env",
+    "maze2d-umaze-v1",
+    "--hidden",
+    "8",
+    "--batch-size",
+    "16",
+    "--episodes",
+    "2",
+    "--bins",
+    "4",
+    "--no-plot",
+]
 SHORT = [*SMALL, "--updates", "40", "--evaluate-every", "20", "--checkpoint-seconds", "0"]
 
 
@@ -78,7 +90,9 @@ def test_what_a_killed_import_left_is_removed_by_the_next_and_what_a_live_one_wr
     assert sorted(path.name for path in imported.iterdir()) == ["another", "file", "other"]
 
 
-def test_a_dataset_whose_replacement_was_killed_between_two_names_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_whose_replacement_was_killed_between_two_names_comes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path))
     assert main(["data", "import", str(EXCERPT), "--name", "mine"]) == 0
     (tmp_path / "imported" / "mine").rename(tmp_path / "imported" / ".mine.0123abcd.old")
@@ -86,7 +100,9 @@ def test_a_dataset_whose_replacement_was_killed_between_two_names_comes_back(tmp
     assert main(["data", "check", "mine"]) in (0, 1)
 
 
-def test_a_folder_that_was_taken_for_a_leftover_before_it_was_locked_is_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_was_taken_for_a_leftover_before_it_was_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     removed = list[Path]()
 
     def late(held: Any) -> None:
@@ -103,7 +119,9 @@ def test_a_folder_that_was_taken_for_a_leftover_before_it_was_locked_is_made_aga
     assert partials(tmp_path) == []
 
 
-def test_a_leftover_that_is_being_removed_is_no_file_to_write_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_leftover_that_is_being_removed_is_no_file_to_write_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     removed = list[Path]()
 
     def late(file: Any) -> None:
@@ -190,7 +208,10 @@ def test_a_report_that_finds_no_room_leaves_whole_files(
     monkeypatch.setattr(os, "replace", full)
     assert main(["report", str(results_file), "--no-figures", "--out", str(tmp_path / "out")]) == 2
     message = capsys.readouterr().err
-    assert f"{tmp_path / 'out' / 'report.html'}: could not be written, because there is not enough disk space" in message
+    assert (
+        f"{tmp_path / 'out' / 'report.html'}: could not be written, because there is not enough disk space"
+        in message
+    )
     assert "--out" in message
     assert list((tmp_path / "out").rglob("*.partial")) == []
 
@@ -245,7 +266,10 @@ def interrupt_twice(process: "subprocess.Popen[str]", moment: str) -> str:
     ("moment", "message"),
     [
         ("before training", "stopped"),
-        ("in a block of updates", "press Ctrl-C again to stop immediately\n\nstopped immediately; resume from the last checkpoint"),
+        (
+            "in a block of updates",
+            "press Ctrl-C again to stop immediately\n\nstopped immediately; resume from the last checkpoint",
+        ),
     ],
 )
 def test_a_second_ctrl_c_at_once_ends_the_process_without_a_traceback(
@@ -273,15 +297,21 @@ mine = "{}"
 """
 
 
-def test_a_second_ctrl_c_while_a_suite_waits_for_its_cells_ends_it(maze_file: Path, tmp_path: Path, start: Start) -> None:
+def test_a_second_ctrl_c_while_a_suite_waits_for_its_cells_ends_it(
+    maze_file: Path, tmp_path: Path, start: Start
+) -> None:
     (tmp_path / "mine.toml").write_text(SUITE.format(maze_file))
     words = ["benchmark", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "out"), "--workers", "1"]
     interrupt_twice(start("-m", "gridcount", *words), "everything goes to")
     wait_for(lambda: not commands_with(str(tmp_path)))  # its cells do not outlive it
 
 
-def test_a_cell_whose_suite_is_gone_before_it_starts_ends(maze_file: Path, tmp_path: Path, start: Start) -> None:
-    asked = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True)
+def test_a_cell_whose_suite_is_gone_before_it_starts_ends(
+    maze_file: Path, tmp_path: Path, start: Start
+) -> None:
+    asked = subprocess.run(
+        [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
+    )
     suite = tmp_path / "mine.toml"
     suite.write_text(SUITE.format(maze_file).replace("100000", "1000000000"))
     (cell,) = read_suite(str(suite)).cells()

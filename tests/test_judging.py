@@ -15,10 +15,10 @@ from gridcount.algorithms.contract import Prepared
 from gridcount.cli import main
 from gridcount.counts.support import LogSupport
 from gridcount.data.load import import_log, load
-from gridcount.data.transitions import Transitions
 from gridcount.training.divergence import why_diverged
 from gridcount.training.judging import LogJudge, Worth
 from gridcount.training.logs import read_rows
+from gridcount.transitions import Transitions
 
 Columns = dict[str, NDArray[Any]]
 TINY = ["--hidden", "8", "--batch-size", "16", "--updates", "20", "--evaluate-every", "10", "--no-plot"]
@@ -31,7 +31,9 @@ def thermostat(rows: int = 3000) -> Transitions:
     heat = 1.6 * place / 9 - 0.8 + rng.uniform(-0.02, 0.02, rows)
     observation, done = place[:, None].astype(np.float32), np.zeros(rows, np.bool_)
     action = heat[:, None].astype(np.float32)
-    return Transitions(observation, action, np.ones(rows, np.float32), np.roll(observation, -1, axis=0), done, done)
+    return Transitions(
+        observation, action, np.ones(rows, np.float32), np.roll(observation, -1, axis=0), done, done
+    )
 
 
 # --- what the log has of a policy's actions ---
@@ -59,7 +61,9 @@ def test_the_share_and_the_distance_are_those_of_a_count_by_hand(make_log: MakeL
         low, high = like.min(axis=0), like.max(axis=0)
         return np.floor(4 * (x - low) / (high - low + np.float32(1e-6)) + np.float32(0.5))
 
-    state, logged, chosen = (cells(x, like) for x, like in ((data.observation,) * 2, (data.action,) * 2, (policy, data.action)))
+    state, logged, chosen = (
+        cells(x, like) for x, like in ((data.observation,) * 2, (data.action,) * 2, (policy, data.action))
+    )
     width = np.ptp(data.action, axis=0)
     known, distance = [], []
     for row in support.rows:
@@ -71,7 +75,9 @@ def test_the_share_and_the_distance_are_those_of_a_count_by_hand(make_log: MakeL
     assert found.action_distance == pytest.approx(np.mean(distance), rel=1e-5)
 
 
-def test_a_log_on_disk_is_measured_as_one_in_memory(make_log: MakeLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_on_disk_is_measured_as_one_in_memory(
+    make_log: MakeLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path))
     data = make_log(rows=4000)
     table: Columns = {
@@ -111,7 +117,10 @@ def test_every_algorithm_tells_how_much_of_its_policy_the_log_has(
     assert main(["train", str(log_file), "--algo", algorithm, *TINY, "--run", str(run)]) == 0
     out = " ".join(capsys.readouterr().out.split())
     rows = read_rows(run)
-    assert all(0 <= row["in_log"] <= 1 and row["action_distance"] >= 0 and row["in_log_expected"] > 0.9 for row in rows)
+    assert all(
+        0 <= row["in_log"] <= 1 and row["action_distance"] >= 0 and row["in_log_expected"] > 0.9
+        for row in rows
+    )
     assert out.count("in log ") == 2, "one per line of progress"
     assert f"{rows[-1]['in_log']:.0%} of its actions lie in a cell that the log visits there" in out
     assert "say how far the policy strays" not in out
@@ -119,23 +128,44 @@ def test_every_algorithm_tells_how_much_of_its_policy_the_log_has(
     assert ("(Q)" in out) == (algorithm != "bc")
 
 
-def test_an_untrained_policy_strays_and_is_told_the_flag(log_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_untrained_policy_strays_and_is_told_the_flag(
+    log_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The table that GPC counts in by default holds the policy's own actions, so it cannot tell."""
     run = tmp_path / "run"
-    words = ["--algo", "gpc-sac", "--hidden", "8", "--batch-size", "256", "--updates", "100", "--evaluate-every", "100", "--no-plot"]
+    words = [
+        "--algo",
+        "gpc-sac",
+        "--hidden",
+        "8",
+        "--batch-size",
+        "256",
+        "--updates",
+        "100",
+        "--evaluate-every",
+        "100",
+        "--no-plot",
+    ]
     assert main(["train", str(log_file), *words, "--run", str(run)]) == 0
     row = read_rows(run)[-1]
     assert row["first_visits"] < 0.1
     assert row["in_log"] < 0.4
     assert row["action_distance"] > 0.1
-    assert "The policy often does what the log never tried: try a larger --pessimism" in " ".join(capsys.readouterr().out.split())
+    assert "The policy often does what the log never tried: try a larger --pessimism" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
-def test_measuring_changes_no_bit_of_training(log_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_measuring_changes_no_bit_of_training(
+    log_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert main(["train", str(log_file), *TINY, "--run", str(tmp_path / "with")]) == 0
     monkeypatch.setattr(LogJudge, "measure", lambda judge, act: {})
     assert main(["train", str(log_file), *TINY, "--run", str(tmp_path / "without")]) == 0
-    with np.load(tmp_path / "with/checkpoints/0000000020.npz") as first, np.load(tmp_path / "without/checkpoints/0000000020.npz") as second:
+    with (
+        np.load(tmp_path / "with/checkpoints/0000000020.npz") as first,
+        np.load(tmp_path / "without/checkpoints/0000000020.npz") as second,
+    ):
         assert all(np.array_equal(first[name], second[name]) for name in first.files if name != "run")
 
 
@@ -165,7 +195,9 @@ def test_an_episode_that_was_cut_off_is_carried_on_at_the_mean_reward() -> None:
         (100.0, None, None),
     ],
 )
-def test_values_that_rewards_do_not_allow_are_told_once_with_the_flag(q: float, said: str | None, flag: str | None) -> None:
+def test_values_that_rewards_do_not_allow_are_told_once_with_the_flag(
+    q: float, said: str | None, flag: str | None
+) -> None:
     judge = judge_of(thermostat(400))
     warning = judge.warning({"seed": 3, "updates": 10, "q_data": q})
     if said is None or flag is None:
@@ -181,7 +213,11 @@ def test_values_that_rewards_do_not_allow_are_told_once_with_the_flag(q: float, 
 def test_values_below_all_that_the_log_was_worth_are_told_where_rewards_would_allow_them() -> None:
     data = thermostat(400)
     reward = np.where(np.arange(400) == 7, -5, 9).astype(np.float32)
-    judge = judge_of(Transitions(data.observation, data.action, reward, data.next_observation, data.terminated, data.episode_end))
+    judge = judge_of(
+        Transitions(
+            data.observation, data.action, reward, data.next_observation, data.terminated, data.episode_end
+        )
+    )
     warning = judge.warning({"seed": 0, "updates": 10, "q_data": -219.0})
     assert warning is not None
     assert "the smallest return in the log" in warning
@@ -189,21 +225,53 @@ def test_values_below_all_that_the_log_was_worth_are_told_where_rewards_would_al
 
 
 def test_values_in_an_algorithms_own_units_are_held_against_rewards_in_them() -> None:
-    assert judge_of(thermostat(400), "rebrac", reward_scale=10.0).warning({"seed": 0, "updates": 1, "q_data": 900.0}) is None
+    assert (
+        judge_of(thermostat(400), "rebrac", reward_scale=10.0).warning(
+            {"seed": 0, "updates": 1, "q_data": 900.0}
+        )
+        is None
+    )
 
 
-def test_the_warning_comes_while_the_run_trains(log_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--hidden", "8", "--batch-size", "16", "--updates", "400", "--evaluate-every", "100", "--no-plot"]
-    words += ["--pessimism", "1000", "--critic-rate", "0.02", "--q-floor", "-9000", "--algo", "gpc-sac", "--run", str(tmp_path / "run")]
+def test_the_warning_comes_while_the_run_trains(
+    log_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [
+        "--hidden",
+        "8",
+        "--batch-size",
+        "16",
+        "--updates",
+        "400",
+        "--evaluate-every",
+        "100",
+        "--no-plot",
+    ]
+    words += [
+        "--pessimism",
+        "1000",
+        "--critic-rate",
+        "0.02",
+        "--q-floor",
+        "-9000",
+        "--algo",
+        "gpc-sac",
+        "--run",
+        str(tmp_path / "run"),
+    ]
     assert main(["train", str(log_file), *words]) == 0
     lines = capsys.readouterr().out.splitlines()
-    warnings = [place for place, line in enumerate(lines) if line.startswith("warning: seed 0 estimates a mean value")]
+    warnings = [
+        place for place, line in enumerate(lines) if line.startswith("warning: seed 0 estimates a mean value")
+    ]
     assert len(warnings) == 1
     assert warnings[0] < max(place for place, line in enumerate(lines) if line.startswith("update "))
     assert "a smaller --pessimism (it is 1000)" in lines[warnings[0]]
 
 
-def test_the_log_is_looked_through_once(log_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_log_is_looked_through_once(
+    log_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     fits: list[int] = []
     fit = LogJudge.fit
 

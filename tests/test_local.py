@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from log_files import EXCERPTS, smooth
 
-from gridcount.data import local
-from gridcount.data.cut import Cut
-from gridcount.data.d4rl import read_hdf5, write_hdf5
+from gridcount.data.formats.cut import Cut
+from gridcount.data.formats.d4rl import read_hdf5, write_hdf5
 from gridcount.data.load import import_log, known_names, load
-from gridcount.data.local import imported_names
-from gridcount.data.transitions import Transitions
+from gridcount.data.store import local
+from gridcount.data.store.local import imported_names
+from gridcount.transitions import Transitions
 
 EXCERPT = EXCERPTS / "hopper_random-v1.hdf5"
 
@@ -53,7 +53,7 @@ def test_memory_mapped_columns_stay_on_disk_and_hold_the_same() -> None:
 def test_a_named_dataset_is_unpacked_once_for_mapping(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = home / "maze.hdf5"
     write_hdf5(path, smooth(40, dims=4, episode=10), {})
-    monkeypatch.setattr("gridcount.data.maze2d.make", lambda name, progress=None: path)
+    monkeypatch.setattr("gridcount.data.store.mazes.make", lambda name, progress=None: path)
     mapped = load("maze2d-umaze-v1", memory_map=True)
     assert isinstance(mapped.observation, np.memmap)
     assert mapped.equals(load("maze2d-umaze-v1"))
@@ -94,7 +94,9 @@ def test_a_name_is_not_overwritten_unasked() -> None:
 
 
 @pytest.mark.parametrize("moment", ["save", "rename"])
-def test_a_crash_leaves_the_old_dataset_as_it_was(home: Path, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+def test_a_crash_leaves_the_old_dataset_as_it_was(
+    home: Path, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
     before = import_log(EXCERPT, "mylog")
     calls = []
 
@@ -106,7 +108,9 @@ def test_a_crash_leaves_the_old_dataset_as_it_was(home: Path, monkeypatch: pytes
     if moment == "save":
         monkeypatch.setattr(Cut, "rows", crash)
     else:
-        monkeypatch.setattr(os, "rename", lambda a, b: crash() if str(a).endswith(".partial") else real_rename(a, b))
+        monkeypatch.setattr(
+            os, "rename", lambda a, b: crash() if str(a).endswith(".partial") else real_rename(a, b)
+        )
     with pytest.raises(KeyboardInterrupt):
         import_log(EXCERPTS / "walker2d_random-v1.hdf5", "mylog", replace=True)
     monkeypatch.undo()
@@ -123,12 +127,23 @@ def test_a_crash_leaves_the_old_dataset_as_it_was(home: Path, monkeypatch: pytes
     ("damage", "message"),
     [
         (lambda folder: (folder / "action.npy").unlink(), r"action.npy: missing or damaged"),
-        (lambda folder: (folder / "reward.npy").write_bytes((folder / "reward.npy").read_bytes()[:150]), r"reward.npy: missing or damaged"),
-        (lambda folder: np.save(folder / "reward.npy", np.zeros(3, np.float32)), r"reward.npy: is float32 \(3,\), meta.json says"),
-        (lambda folder: (folder / "meta.json").write_text("{"), r"meta.json: not JSON"),
-        (lambda folder: (folder / "meta.json").write_text("[]"), r"meta.json: it is \[\]; it must be an object"),
         (
-            lambda folder: (folder / "meta.json").write_text((folder / "meta.json").read_text().replace('"format": 1', '"format": 9')),
+            lambda folder: (folder / "reward.npy").write_bytes((folder / "reward.npy").read_bytes()[:150]),
+            r"reward.npy: missing or damaged",
+        ),
+        (
+            lambda folder: np.save(folder / "reward.npy", np.zeros(3, np.float32)),
+            r"reward.npy: is float32 \(3,\), meta.json says",
+        ),
+        (lambda folder: (folder / "meta.json").write_text("{"), r"meta.json: not JSON"),
+        (
+            lambda folder: (folder / "meta.json").write_text("[]"),
+            r"meta.json: it is \[\]; it must be an object",
+        ),
+        (
+            lambda folder: (folder / "meta.json").write_text(
+                (folder / "meta.json").read_text().replace('"format": 1', '"format": 9')
+            ),
             "has format 9",
         ),
     ],
@@ -165,5 +180,7 @@ def test_transitions_check_their_units() -> None:
     data = read_hdf5(EXCERPT)
     assert (data.action_low.tolist(), data.action_high.tolist()) == ([-1] * 3, [1] * 3)
     columns = {column: getattr(data, column) for column in local.COLUMNS}
-    with pytest.raises(ValueError, match=r"'action_high' has shape \(2,\); expected one value for each of 3 actions"):
+    with pytest.raises(
+        ValueError, match=r"'action_high' has shape \(2,\); expected one value for each of 3 actions"
+    ):
         Transitions(**columns, action_high=np.ones(2, np.float32))

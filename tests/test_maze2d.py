@@ -14,11 +14,21 @@ import pytest
 from gymnasium.utils.env_checker import check_env
 from numpy.typing import NDArray
 
-import gridcount.data.maze2d as generator
-from gridcount.data.cache import cache_directory
-from gridcount.data.catalogue import FAMILIES, MAZE_NAMES, MAZES
-from gridcount.data.d4rl import read_hdf5
-from gridcount.envs.maze2d import MAX_SPEED, PIXELS, WALL_OFFSET, BatchedMaze, Maze2D, Physics, model_xml, task
+from gridcount.catalogue import FAMILIES, MAZE_NAMES, MAZES
+from gridcount.data.formats.d4rl import read_hdf5
+from gridcount.data.store import mazes
+from gridcount.envs.maze2d import (
+    MAX_SPEED,
+    PIXELS,
+    WALL_OFFSET,
+    BatchedMaze,
+    Maze2D,
+    Physics,
+    model_xml,
+    task,
+)
+from gridcount.envs.maze2d_data import Routes, generate
+from gridcount.files.cache import cache_directory
 
 UMAZE = "maze2d-umaze-v1"
 MASS = 4 / 3 * np.pi * 0.1**3 * 1000  # sphere of radius 0.1 and density 1000
@@ -82,7 +92,9 @@ def test_free_motion_follows_euler_with_implicit_damping() -> None:
 
 def test_speed_is_clipped_to_five_before_a_step_and_actions_to_one() -> None:
     physics = Physics(task(UMAZE).walls)
-    np.testing.assert_array_equal(one(physics, (3, 1, 0, 9), (0, 0.5)), one(physics, (3, 1, 0, MAX_SPEED), (0, 0.5)))
+    np.testing.assert_array_equal(
+        one(physics, (3, 1, 0, 9), (0, 0.5)), one(physics, (3, 1, 0, MAX_SPEED), (0, 0.5))
+    )
     np.testing.assert_array_equal(one(physics, (3, 1, 0, 0), (0, 7)), one(physics, (3, 1, 0, 0), (0, 1)))
 
 
@@ -210,7 +222,9 @@ def test_many_episodes_at_once_equal_single_ones_bit_for_bit(name: str) -> None:
 
 
 def test_batched_starts_depend_on_the_seed_alone() -> None:
-    np.testing.assert_array_equal(BatchedMaze(UMAZE, 5, seed=1).reset(), BatchedMaze(UMAZE, 5, seed=1).reset())
+    np.testing.assert_array_equal(
+        BatchedMaze(UMAZE, 5, seed=1).reset(), BatchedMaze(UMAZE, 5, seed=1).reset()
+    )
     assert not np.array_equal(BatchedMaze(UMAZE, 5, seed=1).reset(), BatchedMaze(UMAZE, 5, seed=2).reset())
 
 
@@ -218,27 +232,29 @@ def test_an_unknown_maze_names_the_known_ones() -> None:
     with pytest.raises(ValueError, match="Did you mean 'maze2d-umaze-v1'"):
         Maze2D("maze2d-umaze-v9")
     with pytest.raises(ValueError, match="Did you mean 'maze2d-large-v1'"):
-        generator.make("maze2d-larg-v1")
+        mazes.make("maze2d-larg-v1")
 
 
 def test_without_the_simulator_the_error_says_what_to_install() -> None:
-    code = "import sys; sys.modules['mujoco'] = None; import gridcount.data.maze2d; import gridcount.envs"
+    code = "import sys; sys.modules['mujoco'] = None; import gridcount.data.store.mazes; import gridcount.envs.maze2d_data"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False)
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
     assert run.returncode == 1
     assert run.stderr.strip().splitlines()[-1].endswith("pip install 'gridcount[envs]'")
 
 
 @pytest.fixture(scope="module")
 def umaze() -> dict[str, NDArray[Any]]:
-    return generator.generate(UMAZE, 50_000, seed=0)
+    return generate(UMAZE, 50_000, seed=0)
 
 
 @pytest.mark.parametrize(("maze", "expected"), [("umaze", 0.08), ("medium", 0.02), ("large", 0.01)])
 def test_generated_rewards_are_as_rare_as_d4rls(maze: str, expected: float) -> None:
     # Over seeds, the mean of 50,000 rows has a standard deviation of 0.006, 0.005 and 0.002: too much to tell a right recipe from a
     # wrong one. That of 300,000 rows is two and a half times smaller.
-    data = generator.generate(f"maze2d-{maze}-v1", 300_000, seed=0)
+    data = generate(f"maze2d-{maze}-v1", 300_000, seed=0)
     assert data["rewards"].mean() == pytest.approx(expected, abs=0.01)
 
 
@@ -261,7 +277,9 @@ def test_generated_columns_are_d4rls(umaze: dict[str, NDArray[Any]]) -> None:
 
 def test_timeouts_are_exactly_the_goal_switches_and_the_stream_ends(umaze: dict[str, NDArray[Any]]) -> None:
     switches = np.append((np.diff(umaze["infos/goal"], axis=0) != 0).any(axis=1), True)
-    np.testing.assert_array_equal(np.flatnonzero(umaze["timeouts"]), np.flatnonzero(switches))  # a new stream has a new goal, too
+    np.testing.assert_array_equal(
+        np.flatnonzero(umaze["timeouts"]), np.flatnonzero(switches)
+    )  # a new stream has a new goal, too
     lengths = np.diff(np.flatnonzero(umaze["timeouts"]), prepend=-1)
     assert lengths.max() <= 301
     reached = umaze["observations"][umaze["timeouts"], :2] - np.rint(umaze["infos/goal"][umaze["timeouts"]])
@@ -271,8 +289,10 @@ def test_timeouts_are_exactly_the_goal_switches_and_the_stream_ends(umaze: dict[
 def test_a_walk_that_takes_too_long_gets_a_new_goal_at_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     hurried = dataclasses.replace(task(UMAZE), limit=20)
     monkeypatch.setattr("gridcount.envs.maze2d.task", lambda name: hurried)
-    data = generator.generate(UMAZE, 2_000, seed=0)
-    assert np.diff(np.flatnonzero(data["timeouts"]), prepend=-1).max() == 21  # observations, hence 20 transitions
+    data = generate(UMAZE, 2_000, seed=0)
+    assert (
+        np.diff(np.flatnonzero(data["timeouts"]), prepend=-1).max() == 21
+    )  # observations, hence 20 transitions
 
 
 def test_within_a_walk_every_row_follows_from_the_one_before(umaze: dict[str, NDArray[Any]]) -> None:
@@ -284,34 +304,36 @@ def test_within_a_walk_every_row_follows_from_the_one_before(umaze: dict[str, ND
 
 
 def test_sparse_and_dense_differ_only_in_rewards() -> None:
-    sparse, dense = (generator.generate(f"maze2d-large{kind}-v1", 2_000, seed=3) for kind in ("", "-dense"))
+    sparse, dense = (generate(f"maze2d-large{kind}-v1", 2_000, seed=3) for kind in ("", "-dense"))
     assert [key for key in sparse if not np.array_equal(sparse[key], dense[key])] == ["rewards"]
 
 
 @pytest.mark.parametrize("rows", [2, 2_999, 7_001])
 def test_any_number_of_rows_can_be_asked_for(rows: int) -> None:
     reports: list[tuple[int, int]] = []
-    data = generator.generate(UMAZE, rows, seed=0, progress=lambda done, total: reports.append((done, total)))
+    data = generate(UMAZE, rows, seed=0, progress=lambda done, total: reports.append((done, total)))
     assert {len(column) for column in data.values()} == {rows}
     assert data["timeouts"][-1]
     assert reports[-1] == (rows, rows)
 
 
 def test_the_same_seed_makes_the_same_bytes_and_another_seed_others(tmp_path: Path) -> None:
-    first, second = (generator.make(UMAZE, 5_000, seed=7, directory=tmp_path / folder) for folder in "ab")
+    first, second = (mazes.make(UMAZE, 5_000, seed=7, directory=tmp_path / folder) for folder in "ab")
     assert first.read_bytes() == second.read_bytes()
-    other = generator.make(UMAZE, 5_000, seed=8, directory=tmp_path / "a")
+    other = mazes.make(UMAZE, 5_000, seed=8, directory=tmp_path / "a")
     assert not read_hdf5(first).equals(read_hdf5(other))
 
 
-def test_a_made_file_is_reused_and_a_damaged_one_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_made_file_is_reused_and_a_damaged_one_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path))
-    path = generator.make(UMAZE, 3_000)
+    path = mazes.make(UMAZE, 3_000)
     assert path == tmp_path / "datasets" / "maze2d-umaze-v1-3000-seed0.hdf5"
     whole, stamp = path.read_bytes(), path.stat().st_mtime_ns
-    assert generator.make(UMAZE, 3_000).stat().st_mtime_ns == stamp
+    assert mazes.make(UMAZE, 3_000).stat().st_mtime_ns == stamp
     path.write_bytes(whole[: len(whole) // 2])
-    assert generator.make(UMAZE, 3_000).read_bytes() == whole
+    assert mazes.make(UMAZE, 3_000).read_bytes() == whole
 
 
 def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -324,7 +346,9 @@ def test_the_cache_follows_the_environment(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_routes_are_shortest_and_take_neighbouring_free_cells() -> None:
     walls = task(UMAZE).walls
-    routes = generator.Routes(walls)
+    routes = Routes(walls)
     start, goal = np.array([3.0, 1.0]), int(np.flatnonzero((routes.cells == (1, 1)).all(axis=1))[0])
-    np.testing.assert_array_equal(routes.between(start, goal), [(3, 2), (3, 3), (2, 3), (1, 3), (1, 2), (1, 1)])
+    np.testing.assert_array_equal(
+        routes.between(start, goal), [(3, 2), (3, 3), (2, 3), (1, 3), (1, 2), (1, 1)]
+    )
     np.testing.assert_array_equal(routes.between(np.array([1.0, 1.0]), goal), [(1, 1)])

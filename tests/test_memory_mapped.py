@@ -12,7 +12,21 @@ from gridcount.files.archive import numbered
 from gridcount.training.checkpoints import load as load_checkpoint
 from gridcount.training.loop import OnDisk, make_learners, seed_keys
 
-TINY = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--no-plot", "--seeds", "2"]
+TINY = [
+    "--env",
+    "maze2d-umaze-v1",
+    "--hidden",
+    "8",
+    "--batch-size",
+    "16",
+    "--episodes",
+    "2",
+    "--bins",
+    "4",
+    "--no-plot",
+    "--seeds",
+    "2",
+]
 TINY += ["--updates", "60", "--evaluate-every", "20", "--checkpoint-seconds", "0"]
 
 
@@ -25,7 +39,9 @@ def imported(maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return "mylog"
 
 
-def test_training_from_disk_gives_the_same_bits_as_from_memory_and_resumes(imported: str, tmp_path: Path) -> None:
+def test_training_from_disk_gives_the_same_bits_as_from_memory_and_resumes(
+    imported: str, tmp_path: Path
+) -> None:
     assert main(["train", imported, *TINY, "--run", "memory"]) == 0
     assert main(["train", imported, *TINY, "--run", "disk", "--memory-map"]) == 0
     shutil.copytree("disk", "again")
@@ -37,7 +53,9 @@ def test_training_from_disk_gives_the_same_bits_as_from_memory_and_resumes(impor
         assert (run / "metrics.jsonl").read_bytes() == Path("memory/metrics.jsonl").read_bytes()
         found = load_checkpoint(numbered(run / "checkpoints")[-1])
         assert found.keys() == expected.keys()
-        assert all(found[name].tobytes() == array.tobytes() for name, array in expected.items() if name != "run")
+        assert all(
+            found[name].tobytes() == array.tobytes() for name, array in expected.items() if name != "run"
+        )
 
 
 def test_mapped_columns_stay_on_disk(imported: str) -> None:
@@ -53,7 +71,9 @@ def test_mapped_columns_stay_on_disk(imported: str) -> None:
     assert np.isfinite(learners.advance(0)["critic_loss"]).all()
 
 
-def test_a_file_must_be_imported_before_it_can_be_mapped(maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_must_be_imported_before_it_can_be_mapped(
+    maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["train", str(maze_file), *TINY, "--memory-map", "--run", str(tmp_path / "run")]) == 2
     assert "gridcount data import" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()

@@ -23,7 +23,10 @@ EVENTS = "tensorboard/seed0/events.out.tfevents.gridcount"
 def finished(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A finished run with checkpoints at 20, 40 and 60 updates; tests that tamper with it copy it."""
     run = tmp_path_factory.mktemp("finished") / "run"
-    assert main(["train", str(maze_file), *SHORT, "--checkpoint-seconds", "0", "--keep", "3", "--run", str(run)]) == 0
+    assert (
+        main(["train", str(maze_file), *SHORT, "--checkpoint-seconds", "0", "--keep", "3", "--run", str(run)])
+        == 0
+    )
     return run
 
 
@@ -34,7 +37,9 @@ def run(finished: Path, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def resume(run: Path, maze_file: Path) -> Callable[..., int]:
-    return lambda *changes: main(["train", str(maze_file), *SHORT, "--keep", "3", *changes, "--run", str(run), "--resume"])
+    return lambda *changes: main(
+        ["train", str(maze_file), *SHORT, "--keep", "3", *changes, "--run", str(run), "--resume"]
+    )
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -106,7 +111,9 @@ def test_a_pipe_in_the_place_of_a_file_is_no_reason_to_wait(
 # --- a new run ---
 
 
-@pytest.mark.parametrize("held", ["metrics.jsonl", "environment.json", "checkpoints/0000000001.partial", "notes.txt"])
+@pytest.mark.parametrize(
+    "held", ["metrics.jsonl", "environment.json", "checkpoints/0000000001.partial", "notes.txt"]
+)
 def test_a_new_run_takes_no_directory_that_holds_anything(
     held: str, maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,7 +127,9 @@ def test_a_new_run_takes_no_directory_that_holds_anything(
     assert contents(tmp_path / "d") == {held: b"precious"}
 
 
-def test_a_new_run_takes_an_empty_directory_and_one_killed_before_it_wrote_anything(maze_file: Path, tmp_path: Path) -> None:
+def test_a_new_run_takes_an_empty_directory_and_one_killed_before_it_wrote_anything(
+    maze_file: Path, tmp_path: Path
+) -> None:
     (tmp_path / "d").mkdir()
     (tmp_path / "d" / "run.lock").touch()
     assert main(["train", str(maze_file), *SHORT, "--run", str(tmp_path / "d")]) == 0
@@ -199,22 +208,36 @@ def test_a_checkpoint_of_an_older_version_knows_sizes_alone_and_still_goes_on(
 
 @pytest.mark.parametrize("damage", [delete, cut])
 def test_a_lost_event_file_is_made_again_from_the_rows(
-    damage: Callable[[Path], None], finished: Path, run: Path, resume: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    damage: Callable[[Path], None],
+    finished: Path,
+    run: Path,
+    resume: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     damage(run / EVENTS)
     assert resume() == 0
     assert f"{run / EVENTS} was missing or changed, and was rebuilt" in capsys.readouterr().err
-    assert len((run / EVENTS).read_bytes()) == len((finished / EVENTS).read_bytes())  # they differ in their times alone
+    assert len((run / EVENTS).read_bytes()) == len(
+        (finished / EVENTS).read_bytes()
+    )  # they differ in their times alone
 
 
 @pytest.mark.parametrize("lines", [[1, 2], [0, 2], [0, 1]])
-def test_a_report_names_the_evaluation_that_is_missing(lines: list[int], run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_names_the_evaluation_that_is_missing(
+    lines: list[int], run: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     rows = (run / "metrics.jsonl").read_text().splitlines(keepends=True)
     (run / "metrics.jsonl").write_text("".join(rows[line] for line in lines))
     missing = 20 * (1 + ({0, 1, 2} - set(lines)).pop())
-    for words in (["report", str(run), "--no-figures"], ["plot", str(run), str(run), "--out", str(run / "curves.png")]):
+    for words in (
+        ["report", str(run), "--no-figures"],
+        ["plot", str(run), str(run), "--out", str(run / "curves.png")],
+    ):
         assert main(words) == 2
-        assert f"metrics.jsonl: the evaluation of seed 0 at update {missing} is missing" in capsys.readouterr().err
+        assert (
+            f"metrics.jsonl: the evaluation of seed 0 at update {missing} is missing"
+            in capsys.readouterr().err
+        )
 
 
 def empty(path: Path) -> None:
@@ -229,7 +252,10 @@ def test_a_report_does_not_leave_out_a_run_whose_rows_are_all_lost(
     damage(run / "metrics.jsonl")
     for place in (run, run.parent):
         assert main(["report", str(place), "--no-figures"]) == 2
-        assert f"{run / 'metrics.jsonl'}: the evaluation of seed 0 at update 20 is missing" in capsys.readouterr().err
+        assert (
+            f"{run / 'metrics.jsonl'}: the evaluation of seed 0 at update 20 is missing"
+            in capsys.readouterr().err
+        )
     shutil.rmtree(run / "checkpoints")  # now it looks like a run that has only begun
     assert main(["report", str(run.parent), "--no-figures"]) == 0
     assert f"left out: {run}, which has not written an evaluation yet" in capsys.readouterr().out
@@ -248,7 +274,17 @@ def test_a_report_misses_a_last_evaluation_that_is_not_a_multiple_of_the_others(
 
 
 def test_a_run_that_grew_has_an_evaluation_more_and_no_hole(maze_file: Path, tmp_path: Path) -> None:
-    words = ["train", str(maze_file), *SMALL, "--bins", "4", "--evaluate-every", "20", "--run", str(tmp_path / "run")]
+    words = [
+        "train",
+        str(maze_file),
+        *SMALL,
+        "--bins",
+        "4",
+        "--evaluate-every",
+        "20",
+        "--run",
+        str(tmp_path / "run"),
+    ]
     assert main([*words, "--updates", "27"]) == 0
     assert main([*words, "--updates", "45", "--resume"]) == 0
     assert [row["updates"] for row in read_rows(tmp_path / "run")] == [20, 27, 40, 45]
@@ -265,14 +301,21 @@ def test_a_run_that_grew_has_an_evaluation_more_and_no_hole(maze_file: Path, tmp
         ({"updates": 10**9}, "it records 1,000,000,000 updates, but its file name says 60"),
         ({"updates": 59}, "it records 59 updates, but its file name says 60"),
         ({"updates": None}, "'updates' is null"),
-        ({"pending": [[7, {"critic_loss": [1.0]}]]}, "7 updates are not evaluated yet, but there can be at most 0"),
+        (
+            {"pending": [[7, {"critic_loss": [1.0]}]]},
+            "7 updates are not evaluated yet, but there can be at most 0",
+        ),
         ({"pending": "none"}, "'pending' is \"none\"; it must be a list"),
         ({"sizes": {"metrics.jsonl": -1}}, "'sizes[...]'"),
     ],
     ids=str,
 )
 def test_a_record_that_cannot_be_is_refused_with_the_way_out(
-    change: dict[str, Any], expected: str, run: Path, resume: Callable[..., int], capsys: pytest.CaptureFixture[str]
+    change: dict[str, Any],
+    expected: str,
+    run: Path,
+    resume: Callable[..., int],
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     newest = numbered(run / "checkpoints")[-1]
     edit_record(newest, lambda record: record.update(change))
@@ -285,7 +328,9 @@ def test_a_record_that_cannot_be_is_refused_with_the_way_out(
         assert "elete it to resume from the previous checkpoint" in message
 
 
-def test_a_checkpoint_beyond_the_plan_is_refused(run: Path, resume: Callable[..., int], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_checkpoint_beyond_the_plan_is_refused(
+    run: Path, resume: Callable[..., int], capsys: pytest.CaptureFixture[str]
+) -> None:
     newest = numbered(run / "checkpoints")[-1]
     edit_record(newest, lambda record: record.update(updates=10**6))
     newest.rename(newest.with_name(f"{10**6:010d}.npz"))
@@ -301,7 +346,10 @@ def test_resume_finds_the_run_of_the_algorithm_and_the_dataset_not_of_a_name(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     base = ["train", str(maze_file), *SMALL, "--evaluate-every", "20"]
-    for algorithm in ("td3", "td3-bc"):  # the name of the first one's directory is the beginning of the second's
+    for algorithm in (
+        "td3",
+        "td3-bc",
+    ):  # the name of the first one's directory is the beginning of the second's
         assert main([*base, "--algo", algorithm, "--updates", "40", "--checkpoint-seconds", "0"]) == 0
         numbered(tmp_path / "runs" / f"{maze_file.stem}-{algorithm}" / "checkpoints")[-1].unlink()
     os.utime(tmp_path / "runs" / f"{maze_file.stem}-td3-bc")  # the newer one

@@ -21,8 +21,14 @@ def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A plant's log as CSV: temperatures, a valve from 0 to 100, batches, and a column that nobody needs."""
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
     columns = smooth(400)
-    table = {f"temp_{d}": columns["observations"][:, d] for d in range(3)} | {"valve": 50 + 50 * columns["actions"][:, 0]}
-    table |= {"yield": columns["rewards"], "batch": np.repeat(np.arange(4), 100), "operator": np.repeat("ann", 400)}
+    table = {f"temp_{d}": columns["observations"][:, d] for d in range(3)} | {
+        "valve": 50 + 50 * columns["actions"][:, 0]
+    }
+    table |= {
+        "yield": columns["rewards"],
+        "batch": np.repeat(np.arange(4), 100),
+        "operator": np.repeat("ann", 400),
+    }
     return write_csv(tmp_path / "plant.csv", table)
 
 
@@ -38,14 +44,23 @@ def test_a_table_is_trained_on_with_the_flags_that_the_message_names(
     words = ["train", str(plant), *MAPPING, "--scale-actions", *TINY, "--run", str(run)]
     assert main(words) == 0, capsys.readouterr().err
     recorded = json.loads((run / "config.json").read_text())
-    assert recorded["columns"] == {"observation": "temp_*", "action": "valve", "reward": "yield", "episode": "batch"}
+    assert recorded["columns"] == {
+        "observation": "temp_*",
+        "action": "valve",
+        "reward": "yield",
+        "episode": "batch",
+    }
     assert main(["plot", str(run)]) == 0, capsys.readouterr().err  # which reads the data again
     longer = ["--updates", "30", "--run", str(run), "--resume"]
-    assert main(["train", str(plant), *TINY, *longer]) == 0, capsys.readouterr().err  # the run's own columns and units
+    assert main(["train", str(plant), *TINY, *longer]) == 0, (
+        capsys.readouterr().err
+    )  # the run's own columns and units
     assert main([*words, *longer]) == 0, capsys.readouterr().err
 
 
-def test_a_run_recorded_before_columns_were_is_read(plant: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_recorded_before_columns_were_is_read(
+    plant: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     renamed = tmp_path / "renamed.csv"
     text = plant.read_text().replace("temp_", "obs_").replace("valve", "action").replace("yield", "reward")
     renamed.write_text(text)
@@ -58,8 +73,10 @@ def test_a_run_recorded_before_columns_were_is_read(plant: Path, tmp_path: Path,
 
 
 @pytest.mark.parametrize("command", [["train"], ["data", "info"], ["data", "check"]])
-def test_columns_of_an_imported_log_are_not_chosen_again(command: list[str], plant: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from gridcount.data.columns import Columns
+def test_columns_of_an_imported_log_are_not_chosen_again(
+    command: list[str], plant: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from gridcount.data.formats.columns import Columns
 
     import_log(plant, "plant", Columns("temp_*", "valve", "yield", episode="batch"), scale_actions=True)
     assert main([*command, "plant", "--observation", "temp_0"]) == 2
@@ -73,7 +90,10 @@ def test_columns_of_an_imported_log_are_not_chosen_again(command: list[str], pla
 
 def actions_like(valve: NDArray[Any], path: Path) -> Path:
     columns = smooth(400)
-    table = {f"obs_{d}": columns["observations"][:, d] for d in range(3)} | {"action_valve": valve, "reward": columns["rewards"]}
+    table = {f"obs_{d}": columns["observations"][:, d] for d in range(3)} | {
+        "action_valve": valve,
+        "reward": columns["rewards"],
+    }
     return write_csv(path, table | {"episode": np.repeat(np.arange(4), 100)})
 
 
@@ -107,10 +127,18 @@ def test_a_number_of_bins_is_advised_where_it_gives_every_logged_value_its_own(
 ) -> None:
     rng = np.random.default_rng(0)
     log, table = smooth(400), {f"action_{d}": rng.choice(values, 400) for d, values in enumerate(columns)}
-    table |= {"obs_0": log["observations"][:, 0], "reward": log["rewards"], "episode": np.repeat(np.arange(4), 100)}
+    table |= {
+        "obs_0": log["observations"][:, 0],
+        "reward": log["rewards"],
+        "episode": np.repeat(np.arange(4), 100),
+    }
     path = write_csv(tmp_path / "log.csv", table)
     main(["data", "check", str(path), "--scale-actions", "--json"])
-    few = [each for each in json.loads(capsys.readouterr().out)["findings"] if each["problem"].startswith("takes only")]
+    few = [
+        each
+        for each in json.loads(capsys.readouterr().out)["findings"]
+        if each["problem"].startswith("takes only")
+    ]
     assert [each["column"] for each in few] == [f"action_{d}" for d in range(len(columns))]
     for each in few:
         assert each["advice"].lower().endswith("round the policy's actions to the nearest logged value")
@@ -118,31 +146,47 @@ def test_a_number_of_bins_is_advised_where_it_gives_every_logged_value_its_own(
         assert bins is None or f"--bins {bins}," in each["advice"]
 
 
-def test_an_action_that_is_nearly_always_the_same_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_action_that_is_nearly_always_the_same_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     valve = np.full(400, 0.25)
     valve[::100] = np.linspace(-1, 1, 4)
     assert main(["data", "check", str(actions_like(valve, tmp_path / "log.csv")), "--json"]) == 1
-    assert "is 0.25 in 99.0% of the rows" in {each["problem"] for each in json.loads(capsys.readouterr().out)["findings"]}
+    assert "is 0.25 in 99.0% of the rows" in {
+        each["problem"] for each in json.loads(capsys.readouterr().out)["findings"]
+    }
 
 
 def test_continuous_actions_are_neither(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["data", "check", str(actions_like(np.linspace(-1, 1, 400), tmp_path / "log.csv"))]) == 0, capsys.readouterr().out
+    assert main(["data", "check", str(actions_like(np.linspace(-1, 1, 400), tmp_path / "log.csv"))]) == 0, (
+        capsys.readouterr().out
+    )
 
 
-def test_episodes_that_cannot_be_read_do_not_seem_to_repeat(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    table: dict[str, Any] = dict.fromkeys(("obs_0", "action", "reward"), np.repeat("?", 400)) | {"episode": np.repeat(np.arange(4), 100)}
+def test_episodes_that_cannot_be_read_do_not_seem_to_repeat(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table: dict[str, Any] = dict.fromkeys(("obs_0", "action", "reward"), np.repeat("?", 400)) | {
+        "episode": np.repeat(np.arange(4), 100)
+    }
     assert main(["data", "check", str(write_csv(tmp_path / "log.csv", table)), "--json"]) == 2
     problems = [each["problem"] for each in json.loads(capsys.readouterr().out)["findings"]]
     assert not [problem for problem in problems if "repeat" in problem]
 
 
-def test_a_value_that_may_break_training_is_told_with_its_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_value_that_may_break_training_is_told_with_its_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     path = actions_like(np.linspace(-1, 1, 400), tmp_path / "log.csv")
     lines = path.read_text().splitlines()
     lines[51] = "3e38," + lines[51].partition(",")[2]
     path.write_text("\n".join(lines))
     main(["data", "check", str(path), "--json"])
-    found = [each for each in json.loads(capsys.readouterr().out)["findings"] if each["problem"].startswith("holds 3e+38")]
+    found = [
+        each
+        for each in json.loads(capsys.readouterr().out)["findings"]
+        if each["problem"].startswith("holds 3e+38")
+    ]
     assert [(each["column"], each["row"]) for each in found] == [("obs_0", 50)]
     assert "may break training" in found[0]["advice"]
 
@@ -152,5 +196,7 @@ def test_info_shows_actions_in_the_units_of_the_log(plant: Path, capsys: pytest.
     (valve,) = json.loads(capsys.readouterr().out)["action"]
     column = [float(line.split(",")[3]) for line in plant.read_text().splitlines()[1:]]
     assert (valve["low"], valve["high"]) == pytest.approx((min(column), max(column)), rel=1e-4)
-    kept = [value for row, value in enumerate(column) if row % 100 != 99]  # the last row of a batch has no successor
+    kept = [
+        value for row, value in enumerate(column) if row % 100 != 99
+    ]  # the last row of a batch has no successor
     assert (valve["mean"], valve["deviation"]) == pytest.approx((np.mean(kept), np.std(kept)), rel=1e-3)

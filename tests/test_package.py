@@ -48,9 +48,18 @@ def wheel(built: Path) -> zipfile.ZipFile:
 
 def test_the_wheel_holds_every_file_of_the_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
     files = {name.removeprefix("gridcount/") for name in wheel.namelist() if ".dist-info/" not in name}
-    ours = {path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    ours = {
+        path.relative_to(SOURCE).as_posix()
+        for path in SOURCE.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
     assert files == ours
-    assert {"py.typed", "algorithms/cost.json", "data/d4rl_files.tsv", "benchmark/suites/baselines.toml"} <= files
+    assert {
+        "py.typed",
+        "algorithms/cost.json",
+        "data/d4rl_files.tsv",
+        "benchmark/suites/baselines.toml",
+    } <= files
     assert {"benchmark/suites/paper/maze2d.toml"} <= files
     assert any(name.startswith("report/assets/") for name in files)
 
@@ -67,7 +76,15 @@ def test_the_source_distribution_holds_what_its_tests_and_docs_need(built: Path)
     (path,) = built.glob("*.tar.gz")
     with tarfile.open(path) as archive:
         files = {name.partition("/")[2] for name in archive.getnames()}
-    assert {"pyproject.toml", "LICENSE", "CHANGELOG.md", "CITATION.cff", "README.md", "mkdocs.yml", "src/gridcount/py.typed"} <= files
+    assert {
+        "pyproject.toml",
+        "LICENSE",
+        "CHANGELOG.md",
+        "CITATION.cff",
+        "README.md",
+        "mkdocs.yml",
+        "src/gridcount/py.typed",
+    } <= files
     assert {"tests/conftest.py", "docs/algorithms/index.md", "examples/reactor.ipynb"} <= files
 
 
@@ -79,7 +96,14 @@ def test_gridcount_runs_from_the_wheel_in_another_folder(wheel: zipfile.ZipFile,
     environment = os.environ | {"PYTHONPATH": str(site)}
 
     def python(*words: str) -> str:
-        done = subprocess.run([sys.executable, *words], cwd=elsewhere, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [sys.executable, *words],
+            cwd=elsewhere,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

@@ -14,7 +14,7 @@ from gridcount.algorithms.gpc import count, init_counts, prepare_counts
 from gridcount.algorithms.gpc_sac import GPCSAC
 from gridcount.algorithms.sac import SAC, init_networks
 from gridcount.benchmark.suites import read_suite
-from gridcount.data.catalogue import NAMES
+from gridcount.catalogue import NAMES
 from gridcount.networks import MLP, TanhGaussian
 from gridcount.training.run import settings
 
@@ -25,7 +25,9 @@ def test_the_paper_preset_has_the_paper_s_floor_on_every_dataset(name: str, data
     assert make_algorithm(name, dataset, "paper").q_floor == 0
 
 
-def test_the_floor_stays_0_where_rewards_are_negative_and_the_fast_preset_s_follows_them(make_log: MakeLog) -> None:
+def test_the_floor_stays_0_where_rewards_are_negative_and_the_fast_preset_s_follows_them(
+    make_log: MakeLog,
+) -> None:
     data = make_log()
     data.reward[:] -= 2
     paper = make_algorithm("gpc-sac", "walker2d-medium-v2", "paper").prepare(data).algorithm
@@ -63,7 +65,9 @@ def test_the_policy_s_deviation_stays_above_the_published_bound() -> None:
     for low in (-5.0, -20.0):
         policy = TanhGaussian(3, 1, (8,), jax.random.key(0), log_std_low=low)
         sure = policy.trunk.biases[-1].at[1].set(-30.0)
-        policy = jax.tree.map(lambda leaf, sure=sure, own=policy.trunk.biases[-1]: sure if leaf is own else leaf, policy)
+        policy = jax.tree.map(
+            lambda leaf, sure=sure, own=policy.trunk.biases[-1]: sure if leaf is own else leaf, policy
+        )
         spread = policy.raw(observation, jax.random.key(1), 2000).std()
         assert float(spread) == pytest.approx(np.exp(low), rel=0.1)
 
@@ -82,7 +86,9 @@ class Drawn(NamedTuple):
     next_action: Any
 
 
-def test_a_batch_is_counted_as_a_whole_before_it_is_read_where_the_published_code_counts_s_first(make_log: MakeLog) -> None:
+def test_a_batch_is_counted_as_a_whole_before_it_is_read_where_the_published_code_counts_s_first(
+    make_log: MakeLog,
+) -> None:
     """Where a cell repeats in a batch ours is the larger count: at s of what s' adds, and of a pair that stands there twice."""
     data = make_log(rows=4, observation_dim=1, action_dim=1)
     data.observation[:] = [[0.0], [0.0], [1.0], [1.0]]
@@ -98,6 +104,8 @@ def test_a_batch_is_counted_as_a_whole_before_it_is_read_where_the_published_cod
     published: dict[int, int] = {}
     read = []
     for cells in (prepared.rows.state_cell, prepared.rows.next_state_cell):  # s first, then s'
-        published |= {cell: published.get(cell, 0) + 1 for cell in cells.tolist()}  # a pair that stands twice counts once
+        published |= {
+            cell: published.get(cell, 0) + 1 for cell in cells.tolist()
+        }  # a pair that stands twice counts once
         read += [published[cell] for cell in cells.tolist()]
     assert read == [1, 1, 1, 1, 2, 2, 2, 2]

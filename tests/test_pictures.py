@@ -16,7 +16,20 @@ from gridcount.report import pictures
 from gridcount.report.pictures import draw_curves
 from gridcount.training import run as runs
 
-SMALL = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--updates", "40", "--evaluate-every", "20"]
+SMALL = [
+    "--env",
+    "maze2d-umaze-v1",
+    "--hidden",
+    "8",
+    "--batch-size",
+    "16",
+    "--episodes",
+    "2",
+    "--updates",
+    "40",
+    "--evaluate-every",
+    "20",
+]
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +61,9 @@ def pixels(path: Path) -> NDArray[np.float32]:
 
 
 @pytest.mark.parametrize("name", ["counting", "plain"])
-def test_training_draws_a_curve_and_a_maze_that_show_something(name: str, request: pytest.FixtureRequest) -> None:
+def test_training_draws_a_curve_and_a_maze_that_show_something(
+    name: str, request: pytest.FixtureRequest
+) -> None:
     run: Path = request.getfixturevalue(name)
     pixels(run / "curve.png")
     pixels(run / "maze.png")
@@ -61,7 +76,9 @@ def test_only_an_algorithm_that_counts_gets_a_panel_of_uncertainty(counting: Pat
     assert three_panels == pytest.approx(1.5 * two_panels, rel=0.02)
 
 
-def test_plot_draws_the_same_pictures_again_and_prints_where_they_are(counting: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plot_draws_the_same_pictures_again_and_prints_where_they_are(
+    counting: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = {name: pixels(counting / name) for name in ("curve.png", "maze.png")}
     for name in before:
         (counting / name).unlink()
@@ -71,7 +88,9 @@ def test_plot_draws_the_same_pictures_again_and_prints_where_they_are(counting: 
         np.testing.assert_array_equal(pixels(counting / name), image)
 
 
-def test_several_runs_are_compared_in_one_picture(counting: Path, plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_runs_are_compared_in_one_picture(
+    counting: Path, plain: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "both.png"
     assert main(["plot", str(counting), str(plain), "--out", str(out)]) == 0
     assert capsys.readouterr().out == f"picture: {out}\n"
@@ -80,7 +99,11 @@ def test_several_runs_are_compared_in_one_picture(counting: Path, plain: Path, t
 
 
 def test_a_picture_that_cannot_be_finished_leaves_the_old_one(
-    counting: Path, plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    counting: Path,
+    plain: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     out = tmp_path / "both.png"
     out.write_bytes(b"the old picture")
@@ -96,7 +119,9 @@ def test_a_picture_that_cannot_be_finished_leaves_the_old_one(
     assert [path.name for path in tmp_path.iterdir()] == ["both.png"]
 
 
-def test_a_directory_that_is_no_run_is_refused_by_name(counting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_directory_that_is_no_run_is_refused_by_name(
+    counting: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     for words in (["plot", str(tmp_path)], ["plot", str(counting), str(tmp_path)]):
         assert main(words) == 2
         assert f"{tmp_path}: not a run directory" in capsys.readouterr().err
@@ -108,18 +133,37 @@ def test_training_succeeds_where_matplotlib_is_not_installed(
     for name in [name for name in sys.modules if name.startswith("gridcount.report")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    words = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--updates", "20"]
-    assert main(["train", str(maze_file), *words, "--evaluate-every", "20", "--run", str(tmp_path / "run")]) == 0
+    words = [
+        "--env",
+        "maze2d-umaze-v1",
+        "--hidden",
+        "8",
+        "--batch-size",
+        "16",
+        "--episodes",
+        "2",
+        "--bins",
+        "4",
+        "--updates",
+        "20",
+    ]
+    assert (
+        main(["train", str(maze_file), *words, "--evaluate-every", "20", "--run", str(tmp_path / "run")]) == 0
+    )
     assert "pip install 'gridcount[plots]'" in capsys.readouterr().out
 
 
 # --- runs that are still being made, and runs beside each other ---
 
 
-def recorded(folder: Path, rows: list[dict[str, Any]], algorithm: str = "gpc-sac", dataset: str = "log", **fields: Any) -> Path:
+def recorded(
+    folder: Path, rows: list[dict[str, Any]], algorithm: str = "gpc-sac", dataset: str = "log", **fields: Any
+) -> Path:
     """A run directory with a plan and metrics, and nothing trained."""
     seeds = tuple(sorted({row["seed"] for row in rows}))
-    runs.write_record(folder, runs.Plan(dataset, None, algorithm, fields, seeds, 40, 20, 2, fingerprint=dataset))
+    runs.write_record(
+        folder, runs.Plan(dataset, None, algorithm, fields, seeds, 40, 20, 2, fingerprint=dataset)
+    )
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
 
@@ -171,7 +215,10 @@ def test_compared_runs_are_told_apart_by_what_differs(tmp_path: Path, drawn: lis
 
 
 def test_runs_on_different_data_say_so(tmp_path: Path, drawn: list[Any]) -> None:
-    one, two = recorded(tmp_path / "one", [row(20)]), recorded(tmp_path / "two", [row(20)], dataset="/data/other.csv")
+    one, two = (
+        recorded(tmp_path / "one", [row(20)]),
+        recorded(tmp_path / "two", [row(20)], dataset="/data/other.csv"),
+    )
     draw_curves([one, two], tmp_path / "x.png")
     labels = [text.get_text() for text in drawn[0].get_legend().get_texts()]
     assert labels == ["gpc-sac on log (1 seed)", "gpc-sac on other.csv (1 seed)"]

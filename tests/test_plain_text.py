@@ -12,7 +12,7 @@ from results_maker import make_rows
 import gridcount
 from gridcount.benchmark.store import write_rows
 from gridcount.cli import main
-from gridcount.data.plain_text import printable, spreadsheet_text
+from gridcount.plain_text import printable, spreadsheet_text
 
 SOURCE = Path(gridcount.__file__).parent
 ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
@@ -44,11 +44,24 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 @pytest.mark.parametrize("repaired", [False, True])
-def test_no_command_prints_what_a_terminal_obeys(words: list[str], repaired: bool, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_command_prints_what_a_terminal_obeys(
+    words: list[str], repaired: bool, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     if repaired:
         log.write_text(log.read_text().replace("nan", "0"))
     if repaired and words[0] == "train":
-        words = [*words, "--algo", "bc", "--updates", "10", "--hidden", "8", "--no-plot", "--run", str(log.parent / "run")]
+        words = [
+            *words,
+            "--algo",
+            "bc",
+            "--updates",
+            "10",
+            "--hidden",
+            "8",
+            "--no-plot",
+            "--run",
+            str(log.parent / "run"),
+        ]
     main([str(log) if word == "LOG" else word for word in words])
     captured = capsys.readouterr()
     said = captured.out + captured.err
@@ -61,7 +74,9 @@ def test_every_console_of_ours_is_a_safe_one() -> None:
     for path in SOURCE.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Console":
-                assert path.relative_to(SOURCE).as_posix() == "data/download.py", path  # prints names of the catalogue alone
+                assert path.relative_to(SOURCE).as_posix() == "data/store/download.py", (
+                    path
+                )  # prints names of the catalogue alone
 
 
 def test_printable_keeps_what_people_write_and_writes_out_the_rest() -> None:

@@ -10,12 +10,12 @@ from gymnasium.utils.env_checker import check_env
 from numpy.typing import NDArray
 
 from gridcount.cli import main
-from gridcount.data.columns import Columns
+from gridcount.data.formats.columns import Columns
 from gridcount.data.load import load
-from gridcount.data.transitions import Transitions
 from gridcount.envs.plant_logs import PlantLog, log_of, policy_of, write_log
 from gridcount.envs.plants import PLANTS, Control, Seen
 from gridcount.evaluation.rollouts import Act, evaluate
+from gridcount.transitions import Transitions
 
 EPISODES = 20
 ROWS = {"tank": 4_000, "fan": 20_000, "dosing": 4_800}

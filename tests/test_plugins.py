@@ -16,7 +16,13 @@ from gridcount.algorithms import ALGORITHMS, BUILT_IN
 from gridcount.algorithms.registry import GROUP
 from gridcount.cli import main
 
-QUICK: dict[str, Any] = {"hidden": (16, 16), "batch_size": 16, "updates": 40, "evaluate_every": 20, "progress": False}
+QUICK: dict[str, Any] = {
+    "hidden": (16, 16),
+    "batch_size": 16,
+    "updates": 40,
+    "evaluate_every": 20,
+    "progress": False,
+}
 MODULE = '''
 from dataclasses import dataclass
 
@@ -77,13 +83,28 @@ def test_it_trains_from_python_by_name_and_as_an_object(mine: str, tmp_path: Pat
 
 def test_it_trains_and_is_listed_on_the_command_line(mine: str, tmp_path: Path) -> None:
     log = write_log(tmp_path / "reactor.csv")
-    words = ["--algo", "mine", "--caution", "0.25", "--hidden", "16", "16", "--batch-size", "16", "--updates", "20", "--no-plot"]
+    words = [
+        "--algo",
+        "mine",
+        "--caution",
+        "0.25",
+        "--hidden",
+        "16",
+        "16",
+        "--batch-size",
+        "16",
+        "--updates",
+        "20",
+        "--no-plot",
+    ]
     run = tmp_path / "run"
     python = os.pathsep.join([str(tmp_path / "site"), *filter(None, sys.path)])
 
     def gridcount(*words: str) -> str:
         command = [sys.executable, "-m", "gridcount", *words]
-        return subprocess.run(command, env=os.environ | {"PYTHONPATH": python}, check=True, capture_output=True, text=True).stdout
+        return subprocess.run(
+            command, env=os.environ | {"PYTHONPATH": python}, check=True, capture_output=True, text=True
+        ).stdout
 
     gridcount("train", str(log), *ROLES, *BOUNDS, *words, "--evaluate-every", "20", "--run", str(run))
     assert json.loads((run / "config.json").read_text())["fields"]["caution"] == 0.25
@@ -95,7 +116,10 @@ def test_it_trains_and_is_listed_on_the_command_line(mine: str, tmp_path: Path) 
 @pytest.mark.parametrize(
     ("module", "message"),
     [
-        ("import no_such_module", "importing it fails: ModuleNotFoundError: No module named 'no_such_module'"),
+        (
+            "import no_such_module",
+            "importing it fails: ModuleNotFoundError: No module named 'no_such_module'",
+        ),
         ("1 / 0", "importing it fails: ZeroDivisionError"),
         ("", "importing it fails: AttributeError"),
         ("class Mine: ...", "which is not a dataclass"),
@@ -106,22 +130,39 @@ def test_it_trains_and_is_listed_on_the_command_line(mine: str, tmp_path: Path) 
     ],
 )
 def test_a_broken_package_is_named(
-    module: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    module: str,
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     package = f"package_{tmp_path.name}".replace("-", "_")
     monkeypatch.syspath_prepend(str(install(tmp_path / "site", package, f"broken = {package}:Mine", module)))
-    with pytest.raises(ImportError, match=f"package {package} 1.2 registers the algorithm 'broken'.*{message}"):
+    with pytest.raises(
+        ImportError, match=f"package {package} 1.2 registers the algorithm 'broken'.*{message}"
+    ):
         ALGORITHMS["broken"]
     assert main(["algorithms"]) == 2
     assert f"package {package} 1.2" in " ".join(capsys.readouterr().err.split())
     assert ALGORITHMS["sac"].__name__ == "SAC"  # the others are not touched
 
 
-def test_two_packages_with_one_name_are_named_and_gridcounts_names_are_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(install(tmp_path / "one", "package_one", "sac = package_one:Mine", MODULE)))
+def test_two_packages_with_one_name_are_named_and_gridcounts_names_are_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(
+        str(install(tmp_path / "one", "package_one", "sac = package_one:Mine", MODULE))
+    )
     assert ALGORITHMS["sac"] is BUILT_IN["sac"]
     assert [*ALGORITHMS] == [*BUILT_IN]
-    monkeypatch.syspath_prepend(str(install(tmp_path / "two", "package_two", "twice = package_two:Mine", MODULE)))
-    monkeypatch.syspath_prepend(str(install(tmp_path / "three", "package_three", "twice = package_three:Mine", MODULE)))
-    with pytest.raises(ImportError, match=r"package_three 1\.2 and package package_two 1\.2 both register an algorithm 'twice'"):
+    monkeypatch.syspath_prepend(
+        str(install(tmp_path / "two", "package_two", "twice = package_two:Mine", MODULE))
+    )
+    monkeypatch.syspath_prepend(
+        str(install(tmp_path / "three", "package_three", "twice = package_three:Mine", MODULE))
+    )
+    with pytest.raises(
+        ImportError,
+        match=r"package_three 1\.2 and package package_two 1\.2 both register an algorithm 'twice'",
+    ):
         ALGORITHMS["twice"]

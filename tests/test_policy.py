@@ -35,7 +35,10 @@ def write_log(path: Path, batches: int = 30, steps: int = 20) -> Path:
         for _ in range(steps):
             valve = float(np.clip(50 + 2 * (60 - inside) + rng.normal(0, 8), 0, 100))
             lines.append(f"{batch},{inside:.4f},{outside:.4f},{valve:.3f},{-abs(inside - 60):.4f}")
-            inside, outside = inside + 0.02 * (valve - 50) + rng.normal(0, 0.5), outside + 0.2 * (inside - outside)
+            inside, outside = (
+                inside + 0.02 * (valve - 50) + rng.normal(0, 0.5),
+                outside + 0.2 * (inside - outside),
+            )
     path.write_text("\n".join(lines) + "\n")
     return path
 
@@ -50,20 +53,39 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of two seeds on a log of one's own, with two policies kept, and its log beside it."""
     folder = tmp_path_factory.mktemp("trained")
     log = write_log(folder / "reactor.csv")
-    words = [str(log), *ROLES, *BOUNDS, "--seeds", "2", "--updates", "40", "--evaluate-every", "20", "--run", str(folder / "run"), *QUICK]
+    words = [
+        str(log),
+        *ROLES,
+        *BOUNDS,
+        "--seeds",
+        "2",
+        "--updates",
+        "40",
+        "--evaluate-every",
+        "20",
+        "--run",
+        str(folder / "run"),
+        *QUICK,
+    ]
     assert main(["train", *words]) == 0
     return folder
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_every_algorithms_policy_acts_alike_in_numpy_in_a_file_and_in_training(name: str, make_log: MakeLog) -> None:
+def test_every_algorithms_policy_acts_alike_in_numpy_in_a_file_and_in_training(
+    name: str, make_log: MakeLog
+) -> None:
     prepared, state = learn(small(name), make_log(), 20)
     observation = np.random.default_rng(1).normal(size=(10_000, 3)).astype(np.float32)
     actor = host_actor(prepared, state)
-    np.testing.assert_allclose(actor(observation), act(prepared.algorithm, state, jnp.asarray(observation)), atol=1e-5)
+    np.testing.assert_allclose(
+        actor(observation), act(prepared.algorithm, state, jnp.asarray(observation)), atol=1e-5
+    )
     again = unflatten(flatten(actor), 3, 2)
     np.testing.assert_array_equal(again(observation), actor(observation))
-    np.testing.assert_allclose(again(observation[:1]), actor(observation)[:1], atol=1e-6)  # whatever else is asked beside it
+    np.testing.assert_allclose(
+        again(observation[:1]), actor(observation)[:1], atol=1e-6
+    )  # whatever else is asked beside it
 
 
 def test_a_copied_policy_acts_to_the_same_bits_without_log_and_run(trained: Path, tmp_path: Path) -> None:
@@ -144,7 +166,11 @@ def _endless(folder: Path) -> None:
 
 def _huge(folder: Path) -> None:
     """A file of some bytes that states an array of 8 TB."""
-    arrays: dict[str, Any] = {"counts|shape": np.array([10**6, 10**6]), "counts|at": np.array([0]), "counts|is": np.array([1.0])}
+    arrays: dict[str, Any] = {
+        "counts|shape": np.array([10**6, 10**6]),
+        "counts|at": np.array([0]),
+        "counts|is": np.array([1.0]),
+    }
     np.savez(folder / "counts.npz", **arrays)
 
 
@@ -160,8 +186,14 @@ def _counts(folder: Path) -> dict[str, Any]:
         (lambda folder: _cut(folder / "counts.npz"), r"counts.npz: the policy is damaged"),
         (_endless, "do not lead to its cells"),
         (_huge, "8,000,000,000,000 bytes, more than a policy can have"),
-        (lambda folder: _set(folder / "policy.json", action_low=[0, 0]), "'action_low' has 2 numbers for 1 actions"),
-        (lambda folder: _set(folder / "policy.json", observation_names=["temp_in"]), "0000000040.npz|counts.npz"),
+        (
+            lambda folder: _set(folder / "policy.json", action_low=[0, 0]),
+            "'action_low' has 2 numbers for 1 actions",
+        ),
+        (
+            lambda folder: _set(folder / "policy.json", observation_names=["temp_in"]),
+            "0000000040.npz|counts.npz",
+        ),
         (lambda folder: _set(folder / "policy.json", format=99), "newer; update gridcount"),
         (lambda folder: (folder / "policy.json").unlink(), "not a policy"),
         (lambda folder: list(map(Path.unlink, numbered(folder))), "holds no policy yet"),
@@ -180,10 +212,24 @@ def test_resuming_from_an_earlier_checkpoint_forgets_later_policies(trained: Pat
     run = shutil.copytree(trained / "run", tmp_path / "run")
     expected = load_policy(run)(OBSERVATIONS)
     (run / "checkpoints" / "0000000040.npz").unlink()
-    shutil.copy(run / "policy" / "0000000040.npz", run / "policy" / "0000000030.npz")  # of updates that are made again
+    shutil.copy(
+        run / "policy" / "0000000040.npz", run / "policy" / "0000000030.npz"
+    )  # of updates that are made again
     metrics = run / "metrics.jsonl"
-    metrics.write_text("".join(line for line in metrics.read_text().splitlines(keepends=True) if '"updates": 20,' in line))
-    words = [str(trained / "reactor.csv"), *ROLES, *BOUNDS, "--seeds", "2", "--updates", "40", "--evaluate-every", "20"]
+    metrics.write_text(
+        "".join(line for line in metrics.read_text().splitlines(keepends=True) if '"updates": 20,' in line)
+    )
+    words = [
+        str(trained / "reactor.csv"),
+        *ROLES,
+        *BOUNDS,
+        "--seeds",
+        "2",
+        "--updates",
+        "40",
+        "--evaluate-every",
+        "20",
+    ]
     assert main(["train", *words, "--run", str(run), "--resume", *QUICK]) == 0
     np.testing.assert_array_equal(load_policy(run)(OBSERVATIONS), expected)
     assert [int(path.stem) for path in numbered(run / "policy")] == [20, 40]
@@ -195,10 +241,24 @@ def test_a_run_without_a_policy_says_what_is_needed(trained: Path, tmp_path: Pat
         load_policy(run)
 
 
-def test_evaluate_needs_no_log_and_chooses_seeds_and_updates(maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_needs_no_log_and_chooses_seeds_and_updates(
+    maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     log = Path(shutil.copy(maze_file, tmp_path / "maze.hdf5"))
     run = tmp_path / "run"
-    words = [str(log), "--env", "maze2d-umaze-v1", "--seeds", "2", "--updates", "40", "--evaluate-every", "20", "--episodes", "2"]
+    words = [
+        str(log),
+        "--env",
+        "maze2d-umaze-v1",
+        "--seeds",
+        "2",
+        "--updates",
+        "40",
+        "--evaluate-every",
+        "20",
+        "--episodes",
+        "2",
+    ]
     assert main(["train", *words, "--run", str(run), *QUICK]) == 0
     log.rename(tmp_path / "hidden.hdf5")
     capsys.readouterr()

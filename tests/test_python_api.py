@@ -26,7 +26,13 @@ from gridcount.training.checkpoints import load as load_checkpoint
 
 ROOT = Path(__file__).parent.parent
 COLUMNS = gc.Columns(observation="temp_*", action="valve", reward="yield", episode="batch")
-SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 16, "updates": 40, "evaluate_every": 20, "progress": False}
+SMALL: dict[str, Any] = {
+    "hidden": (16, 16),
+    "batch_size": 16,
+    "updates": 40,
+    "evaluate_every": 20,
+    "progress": False,
+}
 
 
 @pytest.fixture(scope="module")
@@ -52,17 +58,51 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
 def test_the_code_in_the_docs_runs(page: str, tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.S)
     assert blocks
-    code = "\n".join(blocks).replace("seeds=3, out", "seeds=1, updates=1000, evaluate_every=500, out")  # the README's takes minutes
+    code = "\n".join(blocks).replace(
+        "seeds=3, out", "seeds=1, updates=1000, evaluate_every=500, out"
+    )  # the README's takes minutes
     write_log(tmp_path / "reactor.csv")
     (tmp_path / "page.py").write_text(code)
-    done = subprocess.run([sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "page.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
-def test_python_the_command_line_and_a_benchmark_cell_end_in_the_same_bits(log: Path, data: gc.Transitions, tmp_path: Path) -> None:
+def test_python_the_command_line_and_a_benchmark_cell_end_in_the_same_bits(
+    log: Path, data: gc.Transitions, tmp_path: Path
+) -> None:
     gc.train(data, "gpc-anchor", seeds=2, out=tmp_path / "python", **SMALL)
-    words = ["--algo", "gpc-anchor", "--seeds", "2", "--hidden", "16", "16", "--batch-size", "16", "--updates", "40", "--no-plot"]
-    assert main(["train", str(log), *ROLES, *BOUNDS, *words, "--evaluate-every", "20", "--run", str(tmp_path / "line")]) == 0
+    words = [
+        "--algo",
+        "gpc-anchor",
+        "--seeds",
+        "2",
+        "--hidden",
+        "16",
+        "16",
+        "--batch-size",
+        "16",
+        "--updates",
+        "40",
+        "--no-plot",
+    ]
+    assert (
+        main(
+            [
+                "train",
+                str(log),
+                *ROLES,
+                *BOUNDS,
+                *words,
+                "--evaluate-every",
+                "20",
+                "--run",
+                str(tmp_path / "line"),
+            ]
+        )
+        == 0
+    )
     suite = f"""
         title = "mine"
         datasets = ["reactor"]
@@ -108,7 +148,9 @@ def test_a_run_that_a_callback_stopped_goes_on_to_the_same_bits(data: gc.Transit
 
 
 def test_a_run_on_data_that_was_in_no_file_asks_for_it(data: gc.Transitions, tmp_path: Path) -> None:
-    unnamed = gc.Transitions.from_arrays(data.observation, data.action, data.reward, truncated=data.episode_end)
+    unnamed = gc.Transitions.from_arrays(
+        data.observation, data.action, data.reward, truncated=data.episode_end
+    )
     run = gc.train(unnamed, "bc", out=tmp_path / "run", **SMALL)
     with pytest.raises(ValueError, match="needs the data it was trained on"):
         run.resume(updates=60, progress=False)
@@ -174,7 +216,9 @@ def test_training_works_in_a_thread_and_prints_nothing_if_asked(
 
 
 def test_a_log_with_errors_is_refused_before_anything_is_made(data: gc.Transitions, tmp_path: Path) -> None:
-    misaligned = gc.Transitions.from_arrays(data.observation, data.action, data.reward, next_observation=data.observation[::-1] + 1)
+    misaligned = gc.Transitions.from_arrays(
+        data.observation, data.action, data.reward, next_observation=data.observation[::-1] + 1
+    )
     with pytest.raises(ValueError, match="is not the observation of the row below"):
         gc.train(misaligned, "bc", out=tmp_path / "run", **SMALL)
     assert not (tmp_path / "run").exists()
@@ -216,7 +260,9 @@ def test_a_frame_without_pyarrow_is_read_by_its_columns(
 
 
 def test_text_in_a_frame_is_named_with_its_row() -> None:
-    frame = pandas.DataFrame({"obs": [1.0, 2.0, 3.0], "action": [0.1, 0.2, 0.3], "reward": ["1", "good", "2"]})
+    frame = pandas.DataFrame(
+        {"obs": [1.0, 2.0, 3.0], "action": [0.1, 0.2, 0.3], "reward": ["1", "good", "2"]}
+    )
     with pytest.raises(ValueError, match="column 'reward' holds"):
         gc.Transitions.from_frame(frame)
 
@@ -254,7 +300,9 @@ def test_arrays_that_cannot_be_a_log_are_refused_by_name(changes: dict[str, Any]
         gc.Transitions.from_arrays(**(arrays | changes))
 
 
-def test_episodes_of_minari_are_read_as_its_files_are(make_log: MakeLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_episodes_of_minari_are_read_as_its_files_are(
+    make_log: MakeLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     import minari
 
     dataset_id = write_minari(tmp_path, make_log(100), "hdf5", monkeypatch)
@@ -265,8 +313,15 @@ def test_episodes_of_minari_are_read_as_its_files_are(make_log: MakeLog, tmp_pat
 
 
 def test_an_episode_that_lacks_a_part_is_named() -> None:
-    episode = {"observations": np.zeros((5, 2)), "actions": np.zeros((5, 1)), "rewards": np.zeros(5), "terminations": np.zeros(5)}
+    episode = {
+        "observations": np.zeros((5, 2)),
+        "actions": np.zeros((5, 1)),
+        "rewards": np.zeros(5),
+        "terminations": np.zeros(5),
+    }
     with pytest.raises(ValueError, match="episode 0: has no truncations"):
         gc.Transitions.from_episodes([episode])
     with pytest.raises(ValueError, match="7 observations for 5 actions"):
-        gc.Transitions.from_episodes([episode | {"truncations": np.zeros(5), "observations": np.zeros((7, 2))}])
+        gc.Transitions.from_episodes(
+            [episode | {"truncations": np.zeros(5), "observations": np.zeros((7, 2))}]
+        )

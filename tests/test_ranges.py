@@ -29,7 +29,8 @@ def test_a_value_out_of_range_is_refused_with_the_range(
     flag: str, value: str, allowed: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert (
-        main(["train", "no-such-file.hdf5", "--algo", "gpc-sac", flag, value, "--run", str(tmp_path / "run")]) == 2
+        main(["train", "no-such-file.hdf5", "--algo", "gpc-sac", flag, value, "--run", str(tmp_path / "run")])
+        == 2
     )  # and it is the first to be refused
     assert capsys.readouterr().err == f"error: {flag} is {value}; it must be {allowed}\n"
     assert not (tmp_path / "run").exists()
@@ -37,7 +38,11 @@ def test_a_value_out_of_range_is_refused_with_the_range(
 
 @pytest.mark.parametrize(
     ("field", "allowed"),
-    [("kernel", "gaussian or laplacian"), ("weighting", "inverse or exponential"), ("passes", "a whole number")],
+    [
+        ("kernel", "gaussian or laplacian"),
+        ("weighting", "inverse or exponential"),
+        ("passes", "a whole number"),
+    ],
 )
 def test_a_word_that_means_nothing_is_refused(field: str, allowed: str) -> None:
     with pytest.raises(ValueError, match=f"--{field} is 'gausian'; it must be {allowed}"):

@@ -41,7 +41,9 @@ def test_the_table_has_the_papers_numbers_and_the_differences() -> None:
 
 
 def test_a_difference_to_scores_on_other_data_is_marked() -> None:
-    table = score_table(section_of(make_rows("s", "gpc-sac", "maze2d-umaze-v1", source="generated"), published=PUBLISHED))
+    table = score_table(
+        section_of(make_rows("s", "gpc-sac", "maze2d-umaze-v1", source="generated"), published=PUBLISHED)
+    )
     assert table is not None
     assert table.rows[0][1].marked
     assert "different data" in table.notes[-1]
@@ -49,39 +51,62 @@ def test_a_difference_to_scores_on_other_data_is_marked() -> None:
 
 
 def test_a_changed_config_has_a_column_of_its_own() -> None:
-    rows = make_rows("s", "sac", "maze2d-umaze-v1") + make_rows("s", "sac", "maze2d-umaze-v1", config={"batch_size": 1024})
+    rows = make_rows("s", "sac", "maze2d-umaze-v1") + make_rows(
+        "s", "sac", "maze2d-umaze-v1", config={"batch_size": 1024}
+    )
     assert section_of(rows).methods == ("sac · batch_size 1024", "sac · batch_size 256")
 
 
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
-        ({"every": 10_000, "evaluations": 10}, ("sac · evaluated every 10,000", "sac · evaluated every 5,000")),
-        ({"facts": {"environment": "my:Maze-v0"}}, ("sac · scored in my:Maze-v0", "sac · the dataset's own environment")),
+        (
+            {"every": 10_000, "evaluations": 10},
+            ("sac · evaluated every 10,000", "sac · evaluated every 5,000"),
+        ),
+        (
+            {"facts": {"environment": "my:Maze-v0"}},
+            ("sac · scored in my:Maze-v0", "sac · the dataset's own environment"),
+        ),
     ],
 )
-def test_runs_that_were_scored_differently_are_told_apart_by_that(changes: dict[str, Any], named: tuple[str, ...]) -> None:
+def test_runs_that_were_scored_differently_are_told_apart_by_that(
+    changes: dict[str, Any], named: tuple[str, ...]
+) -> None:
     facts = {"key": "sac--another"} | changes.pop("facts", {})
-    rows = make_rows("s", "sac", "maze2d-umaze-v1") + [row | facts for row in make_rows("s", "sac", "maze2d-umaze-v1", **changes)]
+    rows = make_rows("s", "sac", "maze2d-umaze-v1") + [
+        row | facts for row in make_rows("s", "sac", "maze2d-umaze-v1", **changes)
+    ]
     assert section_of(rows).methods == named
 
 
 def test_one_more_setting_on_one_dataset_leaves_the_usual_one_its_column_and_its_statistics() -> None:
     datasets = ("maze2d-umaze-v1", "maze2d-medium-v1", "maze2d-large-v1")
-    rows = [row for name in ("sac", "gpc-sac") for dataset in datasets for row in make_rows("s", name, dataset)]
+    rows = [
+        row for name in ("sac", "gpc-sac") for dataset in datasets for row in make_rows("s", name, dataset)
+    ]
     rows += make_rows("s", "gpc-sac", "maze2d-umaze-v1", config={"hidden": [256, 256, 256]})
     section = section_of(rows)
     assert set(section.methods) == {"sac", "gpc-sac", "gpc-sac · hidden 256x256x256"}
     assert set(section.common_datasets()) == set(datasets)
     assert set(section.common()) == {"sac", "gpc-sac"}
     table = next(table for table in all_tables(section) if table.name == "aggregates")
-    assert any("fewer than half of the datasets: gpc-sac · hidden 256x256x256" in note for note in table.notes)
+    assert any(
+        "fewer than half of the datasets: gpc-sac · hidden 256x256x256" in note for note in table.notes
+    )
 
 
 def test_a_preset_that_differs_by_dataset_stays_one_method_beside_another_size_of_network() -> None:
     bins = {"maze2d-umaze-v1": 15, "maze2d-medium-v1": 11, "maze2d-large-v1": 10}
-    rows = [row for dataset, count in bins.items() for row in make_rows("s", "gpc-sac", dataset, config={"state_bins": count})]
-    rows += [row | {"preset": "paper"} for row in make_rows("s", "gpc-sac", "maze2d-umaze-v1", config={"hidden": [256, 256, 256]})]
+    rows = [
+        row
+        for dataset, count in bins.items()
+        for row in make_rows("s", "gpc-sac", dataset, config={"state_bins": count})
+    ]
+    rows += [
+        row | {"preset": "paper"}
+        for row in make_rows("s", "gpc-sac", "maze2d-umaze-v1", config={"hidden": [256, 256, 256]})
+    ]
     section = section_of(rows)
     assert set(section.common_datasets()) == set(bins)
     assert set(section.common()) == {"gpc-sac"}
@@ -91,7 +116,9 @@ def test_a_preset_that_differs_by_dataset_stays_one_method_beside_another_size_o
 
 def test_the_papers_number_stands_where_ours_is_not_measured_yet() -> None:
     published = {"iql": {"maze2d-umaze-v1": [46.9], "maze2d-large-v1": [64.2]}}
-    rows = [row for dataset in published["iql"] for row in make_rows("s", "gpc-sac", dataset)] + make_rows("s", "iql", "maze2d-umaze-v1")
+    rows = [row for dataset in published["iql"] for row in make_rows("s", "gpc-sac", dataset)] + make_rows(
+        "s", "iql", "maze2d-umaze-v1"
+    )
     table = score_table(section_of(rows, published=published))
     assert table is not None
     texts = {line[0].text: line[table.columns.index("iql")] for line in table.rows}
@@ -123,18 +150,31 @@ def test_the_protocol_says_what_differs_and_where() -> None:
 
 
 def test_seeds_that_are_missing_in_one_cell_are_told_and_its_dataset_weighs_no_less() -> None:
-    rows = [row for dataset in ("maze2d-umaze-v1", "maze2d-large-v1") for row in make_rows("s", "sac", dataset)]
+    rows = [
+        row for dataset in ("maze2d-umaze-v1", "maze2d-large-v1") for row in make_rows("s", "sac", dataset)
+    ]
     rows += make_rows("s", "cql", "maze2d-umaze-v1") + make_rows("s", "cql", "maze2d-large-v1", seeds=(0,))
     tables = {table.name: table for table in all_tables(section_of(rows))}
-    assert dict(tables["scores"].protocol)["Seeds"] == "1 (0): cql on maze2d-large-v1; 3 (0 to 2): cql on maze2d-umaze-v1, sac"
-    average = next(line for line in tables["scores"].rows if line[0].text == "average")[tables["scores"].columns.index("cql")]
-    mean = next(line for line in tables["aggregates"].rows if line[0].text == "cql")[tables["aggregates"].columns.index("mean")]
+    assert (
+        dict(tables["scores"].protocol)["Seeds"]
+        == "1 (0): cql on maze2d-large-v1; 3 (0 to 2): cql on maze2d-umaze-v1, sac"
+    )
+    average = next(line for line in tables["scores"].rows if line[0].text == "average")[
+        tables["scores"].columns.index("cql")
+    ]
+    mean = next(line for line in tables["aggregates"].rows if line[0].text == "cql")[
+        tables["aggregates"].columns.index("mean")
+    ]
     assert mean.text == average.text
     assert any("have the same weight" in note for note in tables["aggregates"].notes)
 
 
 def test_a_run_that_has_not_come_to_its_end_says_so() -> None:
-    rows = [row for row in make_rows("s", "sac", "maze2d-umaze-v1") if row["seed"] == 0 or row["updates"] <= 60_000]
+    rows = [
+        row
+        for row in make_rows("s", "sac", "maze2d-umaze-v1")
+        if row["seed"] == 0 or row["updates"] <= 60_000
+    ]
     table = score_table(section_of(rows))
     assert table is not None
     assert dict(table.protocol)["Updates"] == "60,000 to 100,000 of 100,000 planned"
@@ -149,7 +189,11 @@ def test_the_interval_is_told_where_the_last_evaluation_comes_early() -> None:
 
 def test_what_holds_over_datasets_is_told_of_those_alone() -> None:
     rows = [row for name in ("a", "b") for row in make_rows("s", name, "maze2d-umaze-v1")]
-    table = next(t for t in all_tables(section_of(rows + make_rows("s", "a", "hopper-medium-v2", seeds=(7,)))) if t.name == "aggregates")
+    table = next(
+        t
+        for t in all_tables(section_of(rows + make_rows("s", "a", "hopper-medium-v2", seeds=(7,))))
+        if t.name == "aggregates"
+    )
     assert dict(table.protocol)["Seeds"] == "3 (0 to 2)"
 
 
@@ -160,7 +204,9 @@ def test_a_log_without_an_environment_has_curves_and_is_named_where_others_are_s
     drawn = draw_curves(alone)
     assert drawn is not None
     assert drawn.axes[0].get_ylabel() == "share of actions in the log"
-    both = section_of([*make_rows("s", "gpc-sac", "reactor", scored=False), *make_rows("s", "gpc-sac", "maze2d-umaze-v1")])
+    both = section_of(
+        [*make_rows("s", "gpc-sac", "reactor", scored=False), *make_rows("s", "gpc-sac", "maze2d-umaze-v1")]
+    )
     table = score_table(both)
     assert table is not None
     assert table.notes[-1] == "Not scored: reactor."
@@ -173,7 +219,9 @@ def test_one_experiment_under_two_names_is_refused() -> None:
 
 
 def test_aggregates_compare_only_datasets_that_all_methods_have() -> None:
-    rows = [row for name in ("a", "b") for row in make_rows("s", name, "maze2d-umaze-v1")] + make_rows("s", "a", "hopper-medium-v2")
+    rows = [row for name in ("a", "b") for row in make_rows("s", name, "maze2d-umaze-v1")] + make_rows(
+        "s", "a", "hopper-medium-v2"
+    )
     assert section_of(rows).common_datasets() == ("maze2d-umaze-v1",)
     assert {method: len(tasks) for method, tasks in section_of(rows).common().items()} == {"a": 1, "b": 1}
 
@@ -205,7 +253,8 @@ def test_memory_is_that_of_the_seeds_that_shared_it() -> None:
 
 def test_a_pause_of_the_machine_is_no_cost() -> None:
     rows = [
-        row | {"seconds": row["seconds"] + (600 if row["updates"] >= 50_000 else 0)} for row in make_rows("s", "sac", "maze2d-umaze-v1")
+        row | {"seconds": row["seconds"] + (600 if row["updates"] >= 50_000 else 0)}
+        for row in make_rows("s", "sac", "maze2d-umaze-v1")
     ]
     table = cost_table(section_of(rows))
     assert table is not None
@@ -246,7 +295,10 @@ def test_a_seed_that_diverged_is_counted_and_told() -> None:
         for row in make_rows("s", "sac", "maze2d-umaze-v1")
         if row["seed"] != 1 or row["updates"] < 5e4
     ]
-    lost = [row | how for row in make_rows("s", "sac", "hopper-medium-v2", scored=False, seeds=(0,), evaluations=1)]
+    lost = [
+        row | how
+        for row in make_rows("s", "sac", "hopper-medium-v2", scored=False, seeds=(0,), evaluations=1)
+    ]
     table = score_table(section_of(rows + lost))
     assert table is not None
     texts = {line[0].text: line[1].plain() for line in table.rows}
@@ -258,7 +310,11 @@ def test_a_seed_that_diverged_is_counted_and_told() -> None:
 
 def test_a_seed_that_diverged_before_it_was_scored_is_not_among_the_seeds_of_a_score() -> None:
     rows = make_rows("s", "sac", "maze2d-umaze-v1", seeds=range(5))
-    lost = {name: value for name, value in rows[0].items() if name not in ("score", "return", "success", "seconds")}
+    lost = {
+        name: value
+        for name, value in rows[0].items()
+        if name not in ("score", "return", "success", "seconds")
+    }
     rows = [row for row in rows if row["seed"]] + [lost | {"updates": 0, "diverged": "at once"}]
     tables = {table.name: table for table in all_tables(section_of(rows))}
     assert dict(tables["scores"].protocol)["Seeds"] == "4 (1 to 4)"
@@ -272,7 +328,9 @@ def test_markup_in_names_is_escaped_in_every_format() -> None:
         assert "\\|" in to_markdown(table)
         assert "<script" not in re.sub(r"\\<", "", to_markdown(table))
         assert "\\_\\$\\%" in to_latex(table)
-        assert not re.search(r"(?<!\\)[_%&](?!.*needs)", to_latex(table).replace("% needs", "").replace(" & ", ""))
+        assert not re.search(
+            r"(?<!\\)[_%&](?!.*needs)", to_latex(table).replace("% needs", "").replace(" & ", "")
+        )
         assert HOSTILE in {value for line in csv.reader(io.StringIO(to_csv(table))) for value in line}
     text = page([section])
     assert text.count("<script") == 2
@@ -280,13 +338,25 @@ def test_markup_in_names_is_escaped_in_every_format() -> None:
 
 
 def test_suites_order_tables_and_numbers_in_names_count_as_numbers() -> None:
-    rows = [row for name in ("bins 30", "bins 5", "bins 15") for row in make_rows("s", "sac", "hopper-medium-v2", name)]
+    rows = [
+        row
+        for name in ("bins 30", "bins 5", "bins 15")
+        for row in make_rows("s", "sac", "hopper-medium-v2", name)
+    ]
     assert section_of(rows).methods == ("sac · bins 5", "sac · bins 15", "sac · bins 30")
-    assert section_of(rows, variants=("bins 15", "bins 30", "bins 5")).methods == ("sac · bins 15", "sac · bins 30", "sac · bins 5")
+    assert section_of(rows, variants=("bins 15", "bins 30", "bins 5")).methods == (
+        "sac · bins 15",
+        "sac · bins 30",
+        "sac · bins 5",
+    )
 
 
 def test_a_hundred_runs_of_a_thousand_evaluations_stay_under_eight_megabytes() -> None:
-    rows = [row for i in range(50) for row in make_rows("s", f"a{i % 5}", f"d{i // 5}", seeds=(0, 1), evaluations=1000)]
+    rows = [
+        row
+        for i in range(50)
+        for row in make_rows("s", f"a{i % 5}", f"d{i // 5}", seeds=(0, 1), evaluations=1000)
+    ]
     assert len(rows) == 100 * 1000
     assert len(page(sections(rows, {})).encode()) < 8 * MEGABYTE
 
@@ -301,7 +371,10 @@ def test_the_folder_has_the_page_the_tables_and_the_figures(report_folder: Path)
         for table in ("scores", "oracle", "aggregates", "improvement", "cost")
         for kind in ("md", "tex", "csv")
     }
-    drawn = (*(f"paper-maze2d-{name}" for name in ("curves", "aggregates", "profile", "improvement")), "bins-ablation")
+    drawn = (
+        *(f"paper-maze2d-{name}" for name in ("curves", "aggregates", "profile", "improvement")),
+        "bins-ablation",
+    )
     figures = {f"{name}.{kind}" for name in drawn for kind in ("png", "pdf")}
     assert {"report.html"} | tables | figures <= names
     assert not any(name.endswith(".partial") for name in names)
@@ -329,8 +402,12 @@ def test_plain_runs_are_reported_too(tmp_path: Path) -> None:
         plan |= {"seeds": seeds, "updates": 20, "evaluate_every": 10, "episodes": 2, "fingerprint": "abc"}
         (tmp_path / "runs" / name).mkdir(parents=True)
         (tmp_path / "runs" / name / "config.json").write_text(json.dumps(plan))
-        rows = [{"updates": update, "seed": seed, "score": float(seed)} for update in (10, 20) for seed in seeds]
-        (tmp_path / "runs" / name / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+        rows = [
+            {"updates": update, "seed": seed, "score": float(seed)} for update in (10, 20) for seed in seeds
+        ]
+        (tmp_path / "runs" / name / "metrics.jsonl").write_text(
+            "".join(json.dumps(row) + "\n" for row in rows)
+        )
     assert main(["report", str(tmp_path / "runs"), "--out", str(tmp_path / "out"), "--no-figures"]) == 0
     lines = read_csv(tmp_path / "out" / "tables" / "runs-scores.csv")
     assert {line["method"]: (line["seeds"], line["mean"]) for line in lines} == {
@@ -354,10 +431,16 @@ def test_the_same_run_three_times_is_three_experiments(tmp_path: Path) -> None:
     for score, place in enumerate(places):
         place.mkdir(parents=True)
         (place / "config.json").write_text(json.dumps(plan))
-        (place / "metrics.jsonl").write_text(json.dumps({"updates": 10, "seed": 0, "score": float(score)}) + "\n")
+        (place / "metrics.jsonl").write_text(
+            json.dumps({"updates": 10, "seed": 0, "score": float(score)}) + "\n"
+        )
     assert main(["report", *map(str, places), "--out", str(tmp_path / "out"), "--no-figures"]) == 0
     lines = read_csv(tmp_path / "out" / "tables" / "runs-scores.csv")
-    assert sorted((line["seeds"], line["mean"]) for line in lines) == [("1", "0.0"), ("1", "1.0"), ("1", "2.0")]
+    assert sorted((line["seeds"], line["mean"]) for line in lines) == [
+        ("1", "0.0"),
+        ("1", "1.0"),
+        ("1", "2.0"),
+    ]
 
 
 def test_a_users_suite_file_gives_title_and_published_numbers(tmp_path: Path) -> None:
@@ -371,8 +454,12 @@ def test_a_users_suite_file_gives_title_and_published_numbers(tmp_path: Path) ->
     assert "paper 12.5" in text
 
 
-def test_a_suite_file_that_the_results_are_not_of_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "renamed.toml").write_text('title = "t"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms = ["sac"]\n')
+def test_a_suite_file_that_the_results_are_not_of_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "renamed.toml").write_text(
+        'title = "t"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms = ["sac"]\n'
+    )
     results = write_rows(tmp_path / "results.parquet", make_rows("mine", "sac", "maze2d-umaze-v1"))
     assert main(["report", str(results), "--suite", str(tmp_path / "renamed.toml"), "--no-figures"]) == 2
     assert "no suite of this name; they have mine" in capsys.readouterr().err

@@ -10,16 +10,24 @@ from gridcount.report.figures import _profile, draw_curves
 
 
 def test_each_panel_is_labelled_with_what_it_shows() -> None:
-    rows = [{name: value for name, value in row.items() if name != "score"} for row in make_rows("s", "sac", "plant")]
+    rows = [
+        {name: value for name, value in row.items() if name != "score"}
+        for row in make_rows("s", "sac", "plant")
+    ]
     drawn = draw_curves(section_of([*make_rows("s", "sac", "maze2d-umaze-v1"), *rows]))
     assert drawn is not None
-    assert {axes.get_title(): axes.get_ylabel() for axes in drawn.axes} == {"maze2d-umaze-v1": "normalised score", "plant": "return"}
+    assert {axes.get_title(): axes.get_ylabel() for axes in drawn.axes} == {
+        "maze2d-umaze-v1": "normalised score",
+        "plant": "return",
+    }
 
 
 @pytest.mark.parametrize("length", [3, 20, 80])
 def test_every_name_in_a_legend_is_inside_the_figure(length: int) -> None:
     variants = [letter * length for letter in "abcdef"]
-    drawn = draw_curves(section_of([row for name in variants for row in make_rows("s", "sac", "maze2d-umaze-v1", name)]))
+    drawn = draw_curves(
+        section_of([row for name in variants for row in make_rows("s", "sac", "maze2d-umaze-v1", name)])
+    )
     assert drawn is not None
     drawn.draw_without_rendering()
     box = drawn.legends[0].get_window_extent()
@@ -30,7 +38,9 @@ def test_every_name_in_a_legend_is_inside_the_figure(length: int) -> None:
 
 def test_long_names_that_differ_at_their_ends_are_told_apart_in_a_legend() -> None:
     variants = [f"relative, counting the log's actions {ending}" for ending in ("alone", "and visits")]
-    drawn = draw_curves(section_of([row for name in variants for row in make_rows("s", "gpc-sac", "maze2d-umaze-v1", name)]))
+    drawn = draw_curves(
+        section_of([row for name in variants for row in make_rows("s", "gpc-sac", "maze2d-umaze-v1", name)])
+    )
     assert drawn is not None
     assert len({text.get_text() for text in drawn.legends[0].get_texts()}) == 2
 
@@ -40,7 +50,9 @@ def test_many_names_take_nothing_from_what_is_drawn(draw: Callable[[Any], Any]) 
     heights = []
     for count in (3, 40):
         variants = [f"a setting with quite a long name {number}" for number in range(count)]
-        drawn = draw(section_of([row for name in variants for row in make_rows("s", "sac", "maze2d-umaze-v1", name)]))
+        drawn = draw(
+            section_of([row for name in variants for row in make_rows("s", "sac", "maze2d-umaze-v1", name)])
+        )
         drawn.draw_without_rendering()
         panel, legend = drawn.axes[0].get_window_extent(), drawn.legends[0].get_window_extent()
         assert legend.y1 <= panel.y0

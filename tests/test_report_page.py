@@ -46,10 +46,18 @@ def opened(browser: Browser, report_folder: Path) -> Iterator[Page]:
     """The page in a window; at the end it has told no error and asked the network for nothing."""
     window = browser.new_page(viewport={"width": 1200, "height": 900})
     problems: list[str] = []
-    window.on("console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None)
+    window.on(
+        "console",
+        lambda message: problems.append(message.text) if message.type in ("error", "warning") else None,
+    )
     window.on("pageerror", lambda error: problems.append(str(error)))
     window.on(
-        "request", lambda request: problems.append(request.url) if request.url.split(":")[0] not in ("file", "data", "blob") else None
+        "request",
+        lambda request: (
+            problems.append(request.url)
+            if request.url.split(":")[0] not in ("file", "data", "blob")
+            else None
+        ),
     )
     window.goto((report_folder / "report.html").as_uri())
     window.wait_for_selector("html[data-ready]")
@@ -105,7 +113,10 @@ def test_tables_match_the_results_file(opened: Page, results_file: Path) -> None
                 compared += 1
     assert compared == len([name for name in expected if name[0] == "paper/maze2d"]) == 12
     umaze = (
-        opened.locator("#paper-maze2d-scores-table tbody tr", has_text="umaze").locator("td").nth(heads.index("gpc-sac") - 1).inner_text()
+        opened.locator("#paper-maze2d-scores-table tbody tr", has_text="umaze")
+        .locator("td")
+        .nth(heads.index("gpc-sac") - 1)
+        .inner_text()
     )
     difference = np.mean(expected["paper/maze2d", "gpc-sac", "", "maze2d-umaze-v1"]) - 141.0
     assert "paper 141.0" in umaze
@@ -172,7 +183,9 @@ def test_hovering_says_nothing_of_a_run_that_has_ended(opened: Page) -> None:
     assert box is not None
     for share, told_of in ((0.3, {"bins 5", "bins 15", "bins 30"}), (0.95, {"bins 15", "bins 30"})):
         plot.hover(position={"x": share * box["width"], "y": 90})
-        assert {name for name in ("bins 5", "bins 15", "bins 30") if f"{name}\n" in readout.inner_text()} == told_of
+        assert {
+            name for name in ("bins 5", "bins 15", "bins 30") if f"{name}\n" in readout.inner_text()
+        } == told_of
 
 
 def test_other_figures_and_bands_can_be_chosen(opened: Page) -> None:
@@ -187,7 +200,9 @@ def test_other_figures_and_bands_can_be_chosen(opened: Page) -> None:
     assert curve.get_attribute("d") != before
 
 
-def test_every_button_downloads_the_data_behind_it(opened: Page, report_folder: Path, results_file: Path) -> None:
+def test_every_button_downloads_the_data_behind_it(
+    opened: Page, report_folder: Path, results_file: Path
+) -> None:
     buttons = opened.locator("button.save:visible, button[data-table]:visible").all()
     assert len(buttons) > 20
     for button in buttons:
@@ -201,13 +216,21 @@ def test_every_button_downloads_the_data_behind_it(opened: Page, report_folder: 
         own = report_folder / "tables" / caught.value.suggested_filename
         if button.get_attribute("data-table"):
             expected = list(csv.reader(io.StringIO(own.read_text())))
-            assert [list(map(number, line)) for line in lines] == [list(map(number, line)) for line in expected]
+            assert [list(map(number, line)) for line in lines] == [
+                list(map(number, line)) for line in expected
+            ]
     opened.wait_for_timeout(120)
     with opened.expect_download() as caught:
         opened.locator("#paper-maze2d-curve-0 .save").click()
     curves = read_csv(Path(caught.value.path()))
-    found = {(line["method"], int(line["seed"]), int(line["updates"])): float(line["score"]) for line in curves}
-    rows = [row for row in read_results(results_file) if (row["suite"], row["dataset"]) == ("paper/maze2d", "maze2d-umaze-v1")]
+    found = {
+        (line["method"], int(line["seed"]), int(line["updates"])): float(line["score"]) for line in curves
+    }
+    rows = [
+        row
+        for row in read_results(results_file)
+        if (row["suite"], row["dataset"]) == ("paper/maze2d", "maze2d-umaze-v1")
+    ]
     assert len(found) == len(rows)
     for row in rows:
         assert found[row["algorithm"], row["seed"], row["updates"]] == pytest.approx(row["score"], rel=1e-6)
@@ -232,7 +255,9 @@ def test_no_page_is_wider_than_the_window(opened: Page, width: int) -> None:
     opened.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     opened.wait_for_timeout(200)
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
-    assert opened.evaluate("[...document.querySelectorAll('.canvas svg')].every((svg) => svg.getBoundingClientRect().right <= innerWidth)")
+    assert opened.evaluate(
+        "[...document.querySelectorAll('.canvas svg')].every((svg) => svg.getBoundingClientRect().right <= innerWidth)"
+    )
 
 
 def test_light_and_dark_follow_the_system_and_the_button(opened: Page) -> None:

@@ -25,4 +25,6 @@ def test_every_table_s_title_says_which_preset_its_numbers_were_made_with() -> N
 
 
 def test_runs_that_recorded_no_preset_are_not_given_one() -> None:
-    assert not any("preset" in title for title in titles(with_preset(make_rows("runs", "sac", "maze2d-umaze-v1"), None)))
+    assert not any(
+        "preset" in title for title in titles(with_preset(make_rows("runs", "sac", "maze2d-umaze-v1"), None))
+    )

@@ -22,9 +22,33 @@ from gridcount.files.archive import numbered
 from gridcount.training.logs import read_rows
 from gridcount.training.progress import ConsoleDisplay
 
-SMALL = ["--env", "maze2d-umaze-v1", "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--no-plot"]
+SMALL = [
+    "--env",
+    "maze2d-umaze-v1",
+    "--hidden",
+    "8",
+    "--batch-size",
+    "16",
+    "--episodes",
+    "2",
+    "--bins",
+    "4",
+    "--no-plot",
+]
 SHORT = [*SMALL, "--updates", "40", "--evaluate-every", "20"]
-LONG = [*SMALL, "--updates", "300", "--evaluate-every", "10", "--seeds", "2", "--keep", "3", "--checkpoint-seconds", "0"]
+LONG = [
+    *SMALL,
+    "--updates",
+    "300",
+    "--evaluate-every",
+    "10",
+    "--seeds",
+    "2",
+    "--keep",
+    "3",
+    "--checkpoint-seconds",
+    "0",
+]
 
 Start = Callable[[list[str]], "subprocess.Popen[str]"]
 
@@ -122,7 +146,9 @@ def survivor(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for moment in MOMENTS:
         words = ["train", str(maze_file), *LONG, "--run", str(run)] + (["--resume"] if before else [])
         at = 0 if not before else before[-1] + 10 * rng.randint(2, 4)
-        process = subprocess.run([sys.executable, str(KILLED_RUN), str(at), moment, *words], capture_output=True, text=True)
+        process = subprocess.run(
+            [sys.executable, str(KILLED_RUN), str(at), moment, *words], capture_output=True, text=True
+        )
         assert process.returncode == -signal.SIGKILL, process.stderr
         before.append(progress(run))
     assert before[0] == 0
@@ -131,16 +157,22 @@ def survivor(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-def test_a_run_killed_five_times_ends_in_the_same_bits_as_an_uninterrupted_one(survivor: Path, uninterrupted: Path) -> None:
+def test_a_run_killed_five_times_ends_in_the_same_bits_as_an_uninterrupted_one(
+    survivor: Path, uninterrupted: Path
+) -> None:
     assert_same_result(survivor, uninterrupted)
 
 
 def test_metrics_of_a_killed_run_have_no_gap_and_no_repeat(survivor: Path) -> None:
-    assert [(row["updates"], row["seed"]) for row in read_rows(survivor)] == [(u, s) for u in range(10, 301, 10) for s in (0, 1)]
+    assert [(row["updates"], row["seed"]) for row in read_rows(survivor)] == [
+        (u, s) for u in range(10, 301, 10) for s in (0, 1)
+    ]
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_tensorboard_reads_the_metrics_of_runs_killed_or_not(survivor: Path, uninterrupted: Path, seed: int) -> None:
+def test_tensorboard_reads_the_metrics_of_runs_killed_or_not(
+    survivor: Path, uninterrupted: Path, seed: int
+) -> None:
     for run in (uninterrupted, survivor):
         found = scalars(run, seed)
         assert found == expected_scalars(run, seed)
@@ -258,7 +290,9 @@ def test_a_run_is_not_resumed_on_a_dataset_of_the_same_name_with_other_content(
     assert "is not the data this run was trained on" in capsys.readouterr().err
 
 
-def test_a_run_extended_by_more_updates_is_the_run_planned_longer_from_the_start(finished: Path, maze_file: Path, tmp_path: Path) -> None:
+def test_a_run_extended_by_more_updates_is_the_run_planned_longer_from_the_start(
+    finished: Path, maze_file: Path, tmp_path: Path
+) -> None:
     run = tmp_path / "run"
     words = ["train", str(maze_file), *SMALL, "--evaluate-every", "20", "--run", str(run)]
     assert main([*words, "--updates", "20"]) == 0
@@ -274,7 +308,10 @@ def test_updates_may_grow_from_and_to_any_number(finished: Path, maze_file: Path
     assert main([*words, "--updates", "40", "--resume"]) == 0  # the run's own --evaluate-every
     assert [row["updates"] for row in read_rows(run)] == [20, 27, 40]
     assert (run / "config.json").read_bytes() == (finished / "config.json").read_bytes()
-    with np.load(numbered(run / "checkpoints")[-1]) as grown, np.load(numbered(finished / "checkpoints")[-1]) as planned:
+    with (
+        np.load(numbered(run / "checkpoints")[-1]) as grown,
+        np.load(numbered(finished / "checkpoints")[-1]) as planned,
+    ):
         assert grown.files == planned.files
         for name in set(grown.files) - {"run"}:
             assert grown[name].tobytes() == planned[name].tobytes(), name
@@ -293,7 +330,9 @@ def test_resuming_a_finished_run_changes_nothing(finished: Path, maze_file: Path
     assert_same_result(run, finished)
 
 
-def test_a_new_run_never_overwrites_an_old_one(finished: Path, maze_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_new_run_never_overwrites_an_old_one(
+    finished: Path, maze_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     before = {path: path.read_bytes() for path in finished.rglob("*") if path.is_file()}
     assert main(["train", str(maze_file), *SHORT, "--run", str(finished)]) == 2
     message = capsys.readouterr().err
@@ -319,7 +358,9 @@ def test_runs_without_a_name_get_directories_of_their_own_and_resume_finds_the_u
     assert len(list(Path("runs").iterdir())) == 2
 
 
-def test_resume_with_nothing_to_resume_says_so(maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_with_nothing_to_resume_says_so(
+    maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert resume(tmp_path / "nowhere", maze_file) == 2
     message = capsys.readouterr().err
     assert f"there is no unfinished run to resume under {tmp_path / 'nowhere'}" in message
@@ -346,7 +387,11 @@ def flip(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [truncate, empty, flip])
 def test_a_damaged_checkpoint_is_named_and_deleting_it_goes_on_from_the_one_before(
-    damage: Callable[[Path], None], finished: Path, maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    damage: Callable[[Path], None],
+    finished: Path,
+    maze_file: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     run = shutil.copytree(finished, tmp_path / "run")
     newest = numbered(run / "checkpoints")[-1]
@@ -362,7 +407,9 @@ def test_a_damaged_checkpoint_is_named_and_deleting_it_goes_on_from_the_one_befo
     assert_same_result(run, finished)
 
 
-def test_no_flipped_bit_goes_unnoticed_or_ends_in_a_traceback(finished: Path, maze_file: Path, tmp_path: Path) -> None:
+def test_no_flipped_bit_goes_unnoticed_or_ends_in_a_traceback(
+    finished: Path, maze_file: Path, tmp_path: Path
+) -> None:
     from gridcount.data.load import load
     from gridcount.training.run import read_plan, restore_policies
 

@@ -13,11 +13,18 @@ def test_seeds_sharded_over_four_devices_match_the_unsharded_run() -> None:
     program = Path(__file__).with_name("sharded.py")
     results = []
     for devices in (1, 4):
-        environment = os.environ | {"XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"}
-        answer = subprocess.run([sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True)
+        environment = os.environ | {
+            "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
+        }
+        answer = subprocess.run(
+            [sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True
+        )
         results.append(json.loads(answer.stdout))
     alone, sharded = results
-    for seeds, devices in (("4", 4), ("5", 3)):  # five seeds: two on each of three devices, one of which nobody looks at
+    for seeds, devices in (
+        ("4", 4),
+        ("5", 3),
+    ):  # five seeds: two on each of three devices, one of which nobody looks at
         one, other = alone[seeds], sharded[seeds]
         assert (one["devices"], other["devices"], other["placed"]) == (1, 4, devices)
         assert len({tuple(weights) for weights in other["weights"]}) == int(seeds)

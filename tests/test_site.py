@@ -17,7 +17,13 @@ import gridcount
 from gridcount.algorithms import BUILT_IN
 
 ROOT = Path(__file__).parent.parent
-LOADED = {"script": "src", "img": "src", "iframe": "src", "source": "src", "link": "href"}  # what a browser fetches with a page
+LOADED = {
+    "script": "src",
+    "img": "src",
+    "iframe": "src",
+    "source": "src",
+    "link": "href",
+}  # what a browser fetches with a page
 
 
 class Page(HTMLParser):
@@ -56,7 +62,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def pages(site: Path) -> dict[Path, Page]:
-    return {path: Page(path) for path in site.rglob("*.html") if path.name != "404.html"}  # whose links start at the server's root
+    return {
+        path: Page(path) for path in site.rglob("*.html") if path.name != "404.html"
+    }  # whose links start at the server's root
 
 
 def test_links_and_images_lead_somewhere(pages: dict[Path, Page]) -> None:
@@ -84,8 +92,12 @@ def test_formulas_are_drawn_without_a_script(site: Path) -> None:
     assert "<math" in drawn["gpc-anchor.html"]
 
 
-def test_every_public_name_and_every_algorithm_is_in_the_reference(pages: dict[Path, Page], site: Path) -> None:
-    described = {name.split(".")[-1] for name in pages[site / "api.html"].names if name.startswith("gridcount.")}
+def test_every_public_name_and_every_algorithm_is_in_the_reference(
+    pages: dict[Path, Page], site: Path
+) -> None:
+    described = {
+        name.split(".")[-1] for name in pages[site / "api.html"].names if name.startswith("gridcount.")
+    }
     assert set(gridcount.__all__) <= described
     assert {kind.__name__ for kind in BUILT_IN.values()} <= described
 
@@ -100,7 +112,9 @@ def test_every_algorithm_has_a_page_and_every_figure_is_in_the_gallery(site: Pat
 def test_search_works_from_the_folder_without_a_network(site: Path) -> None:
     asked: list[str] = []
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find_browser(), args=["--no-sandbox"] if os.geteuid() == 0 else [])
+        browser = playwright.chromium.launch(
+            executable_path=find_browser(), args=["--no-sandbox"] if os.geteuid() == 0 else []
+        )
         window = browser.new_page()
         window.on("request", lambda request: asked.append(request.url))
         window.goto((site / "index.html").as_uri())

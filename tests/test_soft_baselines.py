@@ -20,9 +20,9 @@ from gridcount.algorithms.edac import EDAC
 from gridcount.algorithms.pbrl import PBRL, RECORD, next_weight, ood_beta
 from gridcount.algorithms.sac import SAC, draw_actions
 from gridcount.algorithms.sac_n import SACN
-from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import ensemble_similarity
 from gridcount.networks import Critics, TanhGaussian
+from gridcount.transitions import Batch, Transitions
 
 FIELDS: dict[str, Any] = {"hidden": (32, 32), "batch_size": 32, "critic_rate": 2e-3, "policy_rate": 2e-3}
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
@@ -30,7 +30,12 @@ SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
 
 PESSIMIST = PBRL(**FIELDS, n_critics=5, ood_updates=500, sampled_actions=4)
 UPDATES = 2000
-SIZES = {"hopper-medium-v2": 500, "hopper-medium-expert-v2": 200, "walker2d-medium-v2": 20, "halfcheetah-medium-v2": 10}
+SIZES = {
+    "hopper-medium-v2": 500,
+    "hopper-medium-expert-v2": 200,
+    "walker2d-medium-v2": 20,
+    "halfcheetah-medium-v2": 10,
+}
 SIZES |= {f"maze2d-{maze}-v1": 25 for maze in ("umaze", "medium", "large")}
 
 
@@ -83,10 +88,14 @@ def stretched(learner: Any) -> Any:
     """The same learner with critics and targets that differ from each other and are far from 0."""
 
     def last(critics: Critics, scale: float) -> Critics:
-        moved: Critics = eqx.tree_at(lambda c: c.members.weights[-1], critics, scale * critics.members.weights[-1])
+        moved: Critics = eqx.tree_at(
+            lambda c: c.members.weights[-1], critics, scale * critics.members.weights[-1]
+        )
         return moved
 
-    return learner._replace(critics=last(learner.critics, 300.0), target_critics=last(learner.target_critics, -200.0))
+    return learner._replace(
+        critics=last(learner.critics, 300.0), target_critics=last(learner.target_critics, -200.0)
+    )
 
 
 q_of = jax.jit(Critics.__call__)
@@ -127,7 +136,9 @@ def test_sac_believes_in_the_gap_and_cql_and_pbrl_do_not() -> None:
     assert min(wishes(learnt(SAC(**FIELDS), bandit), gap_reward)) > 1
     assert max(wishes(learnt(CQL(**FIELDS, sampled_actions=4), bandit), gap_reward)) < 0.3
     assert max(wishes(learnt(PESSIMIST, bandit), gap_reward)) < 0.3
-    blind = replace(PESSIMIST, ood_start=0.0, ood_end=0.0, ood_floor=0.0, beta_next=0.0, beta_in=0.0, q_floor=-100.0)
+    blind = replace(
+        PESSIMIST, ood_start=0.0, ood_end=0.0, ood_floor=0.0, beta_next=0.0, beta_in=0.0, q_floor=-100.0
+    )
     assert min(wishes(learnt(blind, bandit), gap_reward)) > 1
 
 
@@ -150,19 +161,29 @@ def test_sac_makes_up_values_where_the_log_never_moved_and_many_or_diversified_c
     """SAC is SAC-N with two critics, and SAC-N with ten is EDAC without the cosines."""
     sac, many, diverse, plain = (
         wishes(learnt(algorithm, sideways, seeds=3), sideways_reward)
-        for algorithm in (SAC(**FIELDS), SACN(**FIELDS, n_critics=20), EDAC(**FIELDS, n_critics=10), SACN(**FIELDS, n_critics=10))
+        for algorithm in (
+            SAC(**FIELDS),
+            SACN(**FIELDS, n_critics=20),
+            EDAC(**FIELDS, n_critics=10),
+            SACN(**FIELDS, n_critics=10),
+        )
     )
     assert np.mean(sac) > 0.3
     assert max(many) < 0.2
     assert max(diverse) < 0.3
-    assert np.mean(diverse) < -0.2 < np.mean(plain)  # a lower bound on average, which ten plain critics do not give
+    assert (
+        np.mean(diverse) < -0.2 < np.mean(plain)
+    )  # a lower bound on average, which ten plain critics do not give
 
 
 def test_pbrl_s_critics_disagree_more_off_the_log_than_on_it() -> None:
     """For every seed, and by far on average: how far critics drift apart depends on how they were born."""
     ratio = []
     for learner in learnt(PESSIMIST, bandit):
-        on, off = (q_of(learner.critics, PROBE, jnp.full_like(PROBE, action)).std(axis=0).mean() for action in (-0.4, 0.9))
+        on, off = (
+            q_of(learner.critics, PROBE, jnp.full_like(PROBE, action)).std(axis=0).mean()
+            for action in (-0.4, 0.9)
+        )
         ratio.append(float(off / on))
     assert min(ratio) > 1
     assert np.mean(ratio) > 5
@@ -178,7 +199,10 @@ def test_cql_s_loss_is_the_paper_s(make_log: MakeLog) -> None:
     draw_key, sample_key = jax.random.split(key)
     uniform_key, policy_key, next_key = jax.random.split(sample_key, 3)
     tries = [(jax.random.uniform(uniform_key, (10, 32, 2), minval=-1, maxval=1), None)]
-    tries += [learner.policy.sample_many(o, 10, k) for o, k in ((batch.observation, policy_key), (batch.next_observation, next_key))]
+    tries += [
+        learner.policy.sample_many(o, 10, k)
+        for o, k in ((batch.observation, policy_key), (batch.next_observation, next_key))
+    ]
     weighted = []
     for action, log_prob in tries:
         for i in range(10):
@@ -203,14 +227,18 @@ def test_a_policy_s_densities_of_given_and_of_drawn_actions_agree() -> None:
     assert np.isfinite(policy.log_prob(observation, jnp.ones((5, 2)))).all()
 
 
-def test_cql_s_multiplier_rises_while_the_gap_is_above_its_threshold_and_falls_below_it(make_log: MakeLog) -> None:
+def test_cql_s_multiplier_rises_while_the_gap_is_above_its_threshold_and_falls_below_it(
+    make_log: MakeLog,
+) -> None:
     change = []
     for threshold in (0.0, 1000.0):
         algorithm, state, batch = start(CQL(**SMALL, lagrange_threshold=threshold), make_log())
         after, metrics = jax.jit(algorithm.update)(state, batch, jax.random.key(0))
         change.append(float(after.log_multiplier - state.log_multiplier))
         assert float(metrics["multiplier"]) == 1
-        held = 2 * (algorithm.conservatism * float(metrics["gap"]) - threshold)  # of both critics: the weighted gap is what is held
+        held = 2 * (
+            algorithm.conservatism * float(metrics["gap"]) - threshold
+        )  # of both critics: the weighted gap is what is held
         assert float(metrics["critic_loss"]) == pytest.approx(float(metrics["loss_in"]) + held, rel=1e-4)
     assert change[0] > 0 > change[1]
 
@@ -231,7 +259,9 @@ def test_cql_s_policy_imitates_first_and_listens_to_the_critics_afterwards(make_
 def test_cql_can_bootstrap_the_best_of_several_next_actions(make_log: MakeLog) -> None:
     algorithm, state, batch = start(CQL(**SMALL, max_backup=True), make_log())
     sampled = sample_actions(state.learner.policy, batch, 10, jax.random.key(0))
-    q = np.stack([q_of(state.learner.target_critics, batch.next_observation, action) for action in sampled.next_action])
+    q = np.stack(
+        [q_of(state.learner.target_critics, batch.next_observation, action) for action in sampled.next_action]
+    )
     expected = batch.reward + 0.99 * (1 - batch.terminated) * q.max(axis=0).min(axis=0)
     assert np.allclose(best_target(algorithm, state.learner, batch, sampled.next_action), expected, atol=1e-5)
     learner = stretched(state.learner)
@@ -239,7 +269,11 @@ def test_cql_can_bootstrap_the_best_of_several_next_actions(make_log: MakeLog) -
     sampled = sample_actions(learner.policy, batch, 10, sample_key)
     target = best_target(algorithm, learner, batch, sampled.next_action)
     _, metrics = jax.jit(algorithm.update)(state._replace(learner=learner), batch, jax.random.key(5))
-    error = ((np.asarray(q_of(learner.critics, batch.observation, batch.action)) - np.asarray(target)) ** 2).mean(axis=1).sum()
+    error = (
+        ((np.asarray(q_of(learner.critics, batch.observation, batch.action)) - np.asarray(target)) ** 2)
+        .mean(axis=1)
+        .sum()
+    )
     assert float(metrics["loss_in"]) == pytest.approx(error, rel=1e-4)
 
 
@@ -253,12 +287,16 @@ def test_similarity_is_the_mean_over_rows_of_every_pair_s_cosine() -> None:
 def test_edac_s_loss_adds_the_similarity_of_its_critics_action_gradients(make_log: MakeLog) -> None:
     algorithm, state, batch = start(EDAC(**SMALL, n_critics=4, diversity=7.0), make_log())
     q, slopes = state.critics.with_slopes(batch.observation, batch.action)
-    each = jax.jit(jax.jacrev(lambda action: state.critics(batch.observation, action).sum(axis=1)))(batch.action)
+    each = jax.jit(jax.jacrev(lambda action: state.critics(batch.observation, action).sum(axis=1)))(
+        batch.action
+    )
     assert np.allclose(q, q_of(state.critics, batch.observation, batch.action), atol=1e-6)
     assert np.allclose(slopes, each, atol=1e-6)
     _, metrics = jax.jit(algorithm.update)(state, batch, jax.random.key(0))
     assert float(metrics["similarity"]) == pytest.approx(float(ensemble_similarity(slopes)), rel=1e-4)
-    assert float(metrics["critic_loss"]) == pytest.approx(float(metrics["loss_in"] + 7 * metrics["similarity"]), rel=1e-4)
+    assert float(metrics["critic_loss"]) == pytest.approx(
+        float(metrics["loss_in"] + 7 * metrics["similarity"]), rel=1e-4
+    )
     some, _, _ = start(EDAC(**SMALL, n_critics=4, compare_some=True), make_log())
     _, of_two = jax.jit(some.update)(state, batch, jax.random.key(0))
     _, member_key = jax.random.split(jax.random.key(0))
@@ -293,14 +331,21 @@ def test_pbrl_s_loss_is_the_authors(prior_scale: float, make_log: MakeLog) -> No
     target = np.asarray(batch.reward) + 0.99 * (1 - np.asarray(batch.terminated)) * next_value
     q_data = np.asarray(q_of(learner.critics, batch.observation, batch.action))
     halves = []
-    for observation, half_key, beta in ((batch.observation, policy_key, 5.0), (batch.next_observation, next_key, 0.1)):
+    for observation, half_key, beta in (
+        (batch.observation, policy_key, 5.0),
+        (batch.next_observation, next_key, 0.1),
+    ):
         actions, _ = learner.policy.sample_many(observation, 10, half_key)
-        q = np.stack([q_of(learner.critics, observation, action) for action in actions], axis=1)  # [critics, samples, rows]
+        q = np.stack(
+            [q_of(learner.critics, observation, action) for action in actions], axis=1
+        )  # [critics, samples, rows]
         penalised = np.maximum(q - beta * q.std(axis=0, ddof=1), 0.05)
         halves.append(((q - penalised) ** 2).mean(axis=(1, 2)).sum())
     assert float(metrics["loss_in"]) == pytest.approx(((q_data - target) ** 2).mean(axis=1).sum(), rel=1e-3)
     assert float(metrics["loss_ood"]) == pytest.approx(sum(halves) / 2, rel=1e-3)
-    assert float(metrics["critic_loss"]) == pytest.approx(float(metrics["loss_in"] + metrics["loss_ood"]), rel=1e-4)
+    assert float(metrics["critic_loss"]) == pytest.approx(
+        float(metrics["loss_in"] + metrics["loss_ood"]), rel=1e-4
+    )
     if prior_scale:
         moved = jax.tree.map(lambda a, b: not np.array_equal(a, b), after.learner.critics, learner.critics)
         assert not any(jax.tree.leaves(moved.priors))
@@ -308,12 +353,16 @@ def test_pbrl_s_loss_is_the_authors(prior_scale: float, make_log: MakeLog) -> No
 
 
 @pytest.mark.parametrize("algorithm", [PBRL(**SMALL, n_critics=3), CQL(**SMALL)], ids=["pbrl", "cql"])
-def test_a_step_in_parts_is_the_step_on_the_whole(algorithm: PBRL | CQL, make_log: MakeLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_in_parts_is_the_step_on_the_whole(
+    algorithm: PBRL | CQL, make_log: MakeLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     after = []
     for part in (32, 8):
         monkeypatch.setattr(f"{type(algorithm).__module__}.PART", part)
         prepared, state, batch = start(algorithm, make_log())
-        after.append(jax.jit(prepared.update)(state, batch, jax.random.key(0))[0].learner.critics.members.weights[1])
+        after.append(
+            jax.jit(prepared.update)(state, batch, jax.random.key(0))[0].learner.critics.members.weights[1]
+        )
     assert np.allclose(after[0], after[1], atol=1e-6)
 
 
@@ -326,7 +375,9 @@ def test_pbrl_s_penalty_descends_and_then_relents_only_where_values_fall() -> No
         return state._replace(learner=learner, record=jnp.asarray(record, jnp.float32))
 
     flat = np.zeros(RECORD)
-    assert [float(ood_beta(algorithm, at(u, flat))) for u in (0, 25_000, 50_000, 90_000)] == pytest.approx([5.0, 3.0, 1.0, 1.0])
+    assert [float(ood_beta(algorithm, at(u, flat))) for u in (0, 25_000, 50_000, 90_000)] == pytest.approx(
+        [5.0, 3.0, 1.0, 1.0]
+    )
     falling = -np.arange(RECORD)
     cases = {(60_000, 1): 1 / 1.01, (60_000, -1): 1.0, (60_001, 1): 1.0, (40_000, 1): 1.0}
     for (updates, sign), expected in cases.items():

@@ -18,8 +18,8 @@ from gridcount.benchmark.store import read_results
 from gridcount.benchmark.suites import Suite
 from gridcount.cli import main
 from gridcount.counts.grid import CODES, StateCells, even_bins
-from gridcount.data.transitions import Transitions
 from gridcount.training import run as runs
+from gridcount.transitions import Transitions
 
 RESULTS = Path(__file__).parent.parent / "results"
 
@@ -52,7 +52,10 @@ def test_counts_do_not_depend_on_the_order_of_columns(make_log: MakeLog) -> None
         counts = here.count(data.observation, data.action)
         assert (counts == there.count(data.observation[:, order], data.action)).all()
         assert here.cells.n_cells == there.cells.n_cells
-    leading = [GridCounter.fit(each, state_resolution="leading").cells.n_cells for each in (data, shuffled(data, order))]
+    leading = [
+        GridCounter.fit(each, state_resolution="leading").cells.n_cells
+        for each in (data, shuffled(data, order))
+    ]
     assert leading[0] != leading[1]  # what the default was before
 
 
@@ -83,7 +86,13 @@ def test_bins_are_as_many_as_keep_the_grid_within_its_codes() -> None:
         assert 1 <= bins <= 30
         assert bins == 1 or (bins + 1) ** dimensions <= CODES
         assert bins == 30 or (bins + 2) ** dimensions > CODES
-    assert (even_bins(30, 4), even_bins(30, 5), even_bins(15, 11), even_bins(30, 24), even_bins(30, 31)) == (30, 26, 3, 1, 1)
+    assert (even_bins(30, 4), even_bins(30, 5), even_bins(15, 11), even_bins(30, 24), even_bins(30, 31)) == (
+        30,
+        26,
+        3,
+        1,
+        1,
+    )
     assert even_bins(7, 0) == 7
 
 
@@ -94,7 +103,12 @@ def test_info_and_check_name_the_columns_that_count_and_their_bins(
     rng = np.random.default_rng(0)
     table = {f"obs_{d}": np.cumsum(rng.normal(size=300)) for d in range(8)} | {"obs_8": np.full(300, 5.0)}
     ends = np.arange(300) % 100 == 99
-    table |= {"action_0": rng.uniform(-1, 1, 300), "reward": rng.normal(size=300), "truncated": ends, "terminated": ends & False}
+    table |= {
+        "action_0": rng.uniform(-1, 1, 300),
+        "reward": rng.normal(size=300),
+        "truncated": ends,
+        "terminated": ends & False,
+    }
     path = str(write_csv(tmp_path / "log.csv", table))
     names = ", ".join(f"obs_{d}" for d in range(8))
     message = f"7 bins in each of: {names}; not counted: obs_8 (never varies)"
@@ -134,7 +148,9 @@ def sums(observation: NDArray[np.float32], bins: int) -> list[float]:
     for row in observation:
         code = np.float32(0)
         for d in vary:
-            digit = (np.float32(bins) * (row[d] - low[d]) / (high[d] - low[d]) + np.float32(0.5)) // np.float32(1)
+            digit = (
+                np.float32(bins) * (row[d] - low[d]) / (high[d] - low[d]) + np.float32(0.5)
+            ) // np.float32(1)
             code = np.float32(digit + np.float32(np.float32(bins + 1) * code))
         codes.append(float(code))
     return codes
@@ -144,15 +160,21 @@ def sums(observation: NDArray[np.float32], bins: int) -> list[float]:
 def test_rounded_states_are_one_exactly_where_the_published_sums_are_equal(dims: int, bins: int) -> None:
     rng = np.random.default_rng(dims)
     centres = rng.normal(size=(40, dims))
-    observation = (centres[rng.integers(0, 40, 3000)] + rng.normal(size=(3000, dims)) * 0.2).astype(np.float32)
-    observation[:, 0] = rng.choice([0.0, 1.0], 3000)  # few cells in the leading places, so that the trailing ones decide
+    observation = (centres[rng.integers(0, 40, 3000)] + rng.normal(size=(3000, dims)) * 0.2).astype(
+        np.float32
+    )
+    observation[:, 0] = rng.choice(
+        [0.0, 1.0], 3000
+    )  # few cells in the leading places, so that the trailing ones decide
     observation[:, 1:3] = np.round(observation[:, 1:3])
     cells, (rank,) = StateCells.fit(observation, bins=bins, resolution="rounded")
     _, expected = np.unique(sums(observation, bins), return_inverse=True)
     assert (rank == expected).all()
     assert (cells.rank(observation) == rank).all()
     assert (cells.rank(observation + 100) == -1).all()
-    exact, leading = (StateCells.fit(observation, bins=bins, resolution=each)[0].n_cells for each in ("exact", "leading"))
+    exact, leading = (
+        StateCells.fit(observation, bins=bins, resolution=each)[0].n_cells for each in ("exact", "leading")
+    )
     if dims == 4:
         assert cells.n_cells == exact
     else:
@@ -170,18 +192,28 @@ def test_sums_beyond_a_float_s_range_are_one_cell() -> None:
 
 def test_what_was_recorded_as_published_is_what_it_did_and_the_same_experiment() -> None:
     """The leading columns alone had that name once: it is read as theirs, and never written again."""
-    assert with_new_names(GPCSAC, {"state_resolution": "published", "bins": 3}) == {"state_resolution": "leading", "bins": 3}
+    assert with_new_names(GPCSAC, {"state_resolution": "published", "bins": 3}) == {
+        "state_resolution": "leading",
+        "bins": 3,
+    }
     assert with_old_names(GPCSAC, {"state_resolution": "leading"}) == {"state_resolution": "published"}
     configs = [json.loads(row["config"]) for row in read_results(RESULTS / "recollected.parquet")]
     assert {config["state_resolution"] for config in configs} == {"leading"}
     cell = Suite("s", "t", ("hopper-medium-v2",), ("gpc-sac",), preset="fast").cells()[0]
-    keys = {each: replace(cell, changes={"state_resolution": each}).key() for each in ("leading", "rounded", "even", "exact")}
+    keys = {
+        each: replace(cell, changes={"state_resolution": each}).key()
+        for each in ("leading", "rounded", "even", "exact")
+    }
     assert keys["leading"] == cell.key()
     assert len(set(keys.values())) == 4
 
 
 def test_an_older_run_s_record_is_read_in_today_s_names(tmp_path: Path) -> None:
-    fields = runs.settings(make_algorithm("gpc-sac", "hopper-medium-v2", "fast")) | {"state_resolution": "published"}
-    plan = runs.Plan("log", None, "gpc-sac", fields, seeds=(0,), updates=4, evaluate_every=2, episodes=1, fingerprint="")
+    fields = runs.settings(make_algorithm("gpc-sac", "hopper-medium-v2", "fast")) | {
+        "state_resolution": "published"
+    }
+    plan = runs.Plan(
+        "log", None, "gpc-sac", fields, seeds=(0,), updates=4, evaluate_every=2, episodes=1, fingerprint=""
+    )
     runs.write_record(tmp_path, plan)
     assert runs.read_plan(tmp_path).make_algorithm().state_resolution == "leading"

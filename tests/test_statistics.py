@@ -9,7 +9,15 @@ from gridcount.report.scores import LAST, headline
 from gridcount.report.statistics import estimate, estimate_improvement, estimate_profile, improvement
 
 # Scores [seeds, tasks] and what rliable 1.2.0 computes from them, its intervals with 20,000 draws (2,000 for the improvement).
-A = np.array([[0.8, 0.919, 0.69], [0.444, 0.618, 0.403], [0.824, 1.336, 0.603], [0.552, 0.996, 0.943], [0.842, 0.428, 0.788]])
+A = np.array(
+    [
+        [0.8, 0.919, 0.69],
+        [0.444, 0.618, 0.403],
+        [0.824, 1.336, 0.603],
+        [0.552, 0.996, 0.943],
+        [0.842, 0.428, 0.788],
+    ]
+)
 B = np.array([[0.809, 1.336, 0.463], [0.03, 0.213, 0.047], [0.529, 0.22, 0.681], [0.647, 0.544, -0.155]])
 THRESHOLDS = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]
 
@@ -26,13 +34,20 @@ def test_improvement_is_rliables_and_a_tie_counts_half() -> None:
     assert improvement(list(A.T), list(B.T)) == pytest.approx(0.7583333333333333)
     assert improvement(list(B.T), list(A.T)) == pytest.approx(0.24166666666666667)
     assert improvement(list(A.T), list(A.T)) == 0.5
-    by_ranks = [stats.mannwhitneyu(a, b, alternative="greater").statistic / (len(a) * len(b)) for a, b in zip(A.T, B.T, strict=True)]
+    by_ranks = [
+        stats.mannwhitneyu(a, b, alternative="greater").statistic / (len(a) * len(b))
+        for a, b in zip(A.T, B.T, strict=True)
+    ]
     assert improvement(list(A.T), list(B.T)) == pytest.approx(np.mean(by_ranks))
 
 
 def test_profiles_are_rliables() -> None:
-    np.testing.assert_allclose(statistics.profile(A.ravel(), THRESHOLDS), [1.0, 1.0, 0.8, 8 / 15, 1 / 15, 1 / 15])
-    np.testing.assert_allclose(statistics.profile(B.ravel(), THRESHOLDS), [11 / 12, 7 / 12, 0.5, 1 / 6, 1 / 12, 1 / 12])
+    np.testing.assert_allclose(
+        statistics.profile(A.ravel(), THRESHOLDS), [1.0, 1.0, 0.8, 8 / 15, 1 / 15, 1 / 15]
+    )
+    np.testing.assert_allclose(
+        statistics.profile(B.ravel(), THRESHOLDS), [11 / 12, 7 / 12, 0.5, 1 / 6, 1 / 12, 1 / 12]
+    )
 
 
 def test_intervals_are_rliables_up_to_the_draw() -> None:

@@ -15,7 +15,9 @@ from gridcount.cli import main
 @pytest.fixture
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file with two algorithms' results."""
-    rows = [row for name in ("gpc-sac", "sac") for row in make_rows("s", name, "maze2d-umaze-v1", evaluations=3)]
+    rows = [
+        row for name in ("gpc-sac", "sac") for row in make_rows("s", name, "maze2d-umaze-v1", evaluations=3)
+    ]
     return write_rows(tmp_path_factory.mktemp("kept") / "results.parquet", rows)
 
 
@@ -27,7 +29,9 @@ def test_results_of_several_machines_merge_and_contradictions_are_refused(kept: 
     write_rows(tmp_path / "c.parquet", [rows[0] | {"score": 1234.5}])
     with pytest.raises(ValueError, match=r"c\.parquet.*have different results for"):
         read_results(tmp_path)
-    write_rows(tmp_path / "c.parquet", [rows[0] | {"critic_loss": 1234.5}])  # what is not scored can disagree too
+    write_rows(
+        tmp_path / "c.parquet", [rows[0] | {"critic_loss": 1234.5}]
+    )  # what is not scored can disagree too
     with pytest.raises(ValueError, match=r"c\.parquet.*have different results for"):
         read_results(tmp_path)
     (tmp_path / "d.parquet").write_bytes(b"not parquet")
@@ -39,13 +43,20 @@ def test_seeds_that_saw_different_data_are_no_seeds_of_one_experiment(kept: Path
     rows = [row for row in read_results(kept) if row["algorithm"] == "sac"]
     write_rows(tmp_path / "a.parquet", [row for row in rows if row["seed"] < 2])
     write_rows(tmp_path / "b.parquet", [row | {"fingerprint": "0" * 16} for row in rows if row["seed"] == 2])
-    with pytest.raises(ValueError, match=r"sac on maze2d-umaze-v1: seed 0 .*a\.parquet.* and seed 2 .*b\.parquet.* different data"):
+    with pytest.raises(
+        ValueError,
+        match=r"sac on maze2d-umaze-v1: seed 0 .*a\.parquet.* and seed 2 .*b\.parquet.* different data",
+    ):
         read_results(tmp_path)
 
 
 def test_a_run_is_taken_whole_from_the_place_that_has_more_of_it(kept: Path, tmp_path: Path) -> None:
     rows = read_results(kept)
-    half = [row | {"seconds": row["seconds"] + 1000, "machine": "another"} for row in rows if row["updates"] < 15_000]
+    half = [
+        row | {"seconds": row["seconds"] + 1000, "machine": "another"}
+        for row in rows
+        if row["updates"] < 15_000
+    ]
     write_rows(tmp_path / "half.parquet", half)
     for places in ((tmp_path, kept), (kept, tmp_path)):
         assert read_results(*places) == rows

@@ -15,12 +15,12 @@ import pytest
 from log_files import EXCERPTS, smooth, write_csv, write_minari, write_tables
 from numpy.typing import NDArray
 
-from gridcount.data import transitions
-from gridcount.data.check import check
-from gridcount.data.columns import Columns
-from gridcount.data.d4rl import read_hdf5, write_hdf5
+from gridcount import transitions
+from gridcount.data.formats.columns import Columns
+from gridcount.data.formats.d4rl import read_hdf5, write_hdf5
 from gridcount.data.load import import_log, load, open_log, read_log
-from gridcount.data.local import COLUMNS
+from gridcount.data.quality.check import check
+from gridcount.data.store.local import COLUMNS
 
 Table = dict[str, NDArray[Any]]
 PIECES = (1, 300, 2**24)  # bytes: a row at a time, a few rows, all rows
@@ -45,7 +45,9 @@ def with_successors(table: Table) -> None:
 
 def replay(table: Table) -> None:
     """What replay files look like: doubles, rewards (rows, 1), flags as floats."""
-    table |= {key: table[key].astype(np.float64) for key in ("observations", "actions", "terminals", "timeouts")}
+    table |= {
+        key: table[key].astype(np.float64) for key in ("observations", "actions", "terminals", "timeouts")
+    }
     table["rewards"] = table["rewards"].astype(np.float64)[:, None]
 
 
@@ -63,7 +65,9 @@ def folder_bytes(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def expected_bytes(path: str | Path, name: str, columns: Columns | None = None, **options: Any) -> dict[str, bytes]:
+def expected_bytes(
+    path: str | Path, name: str, columns: Columns | None = None, **options: Any
+) -> dict[str, bytes]:
     """The folder that NumPy itself would write of the log loaded whole."""
     import io
 
@@ -78,7 +82,10 @@ def expected_bytes(path: str | Path, name: str, columns: Columns | None = None, 
         "format": 1,
         "name": name,
         "rows": len(data),
-        "columns": {column: {"dtype": str(getattr(data, column).dtype), "shape": getattr(data, column).shape} for column in COLUMNS},
+        "columns": {
+            column: {"dtype": str(getattr(data, column).dtype), "shape": getattr(data, column).shape}
+            for column in COLUMNS
+        },
         "action_low": data.action_low.tolist(),
         "action_high": data.action_high.tolist(),
         "observation_names": data.observation_names,
@@ -88,7 +95,11 @@ def expected_bytes(path: str | Path, name: str, columns: Columns | None = None, 
 
 
 def assert_imported_alike(
-    home: Path, monkeypatch: pytest.MonkeyPatch, path: str | Path, columns: Columns | None = None, **options: Any
+    home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    path: str | Path,
+    columns: Columns | None = None,
+    **options: Any,
 ) -> None:
     with monkeypatch.context() as context:
         context.setattr(transitions, "CHUNK_BYTES", 2**24)
@@ -116,7 +127,12 @@ def test_an_import_in_pieces_is_the_same_folder_to_the_byte(
     np.savez(tmp_path / "log.npz", **table)  # type: ignore[arg-type]
     np.savez_compressed(tmp_path / "packed.npz", **table)  # type: ignore[arg-type]
     np.savez(tmp_path / "columns.npz", **{key: np.asfortranarray(column) for key, column in table.items()})  # type: ignore[arg-type]
-    flat = {f"{key}_{d}": column[:, d] for key, column in table.items() if column.ndim == 2 for d in range(column.shape[1])}
+    flat = {
+        f"{key}_{d}": column[:, d]
+        for key, column in table.items()
+        if column.ndim == 2
+        for d in range(column.shape[1])
+    }
     flat |= {key: column for key, column in table.items() if column.ndim == 1}
     flat = {key.replace("rewards_0", "reward"): column for key, column in flat.items()}
     parquet.write_table(arrow.table(flat), tmp_path / "log.parquet", row_group_size=7)
@@ -127,7 +143,9 @@ def test_an_import_in_pieces_is_the_same_folder_to_the_byte(
 
 @pytest.mark.parametrize("layout", ["hdf5", "arrow"])
 @pytest.mark.parametrize("scale", [False, True])
-def test_a_minari_set_is_imported_in_pieces(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, scale: bool) -> None:
+def test_a_minari_set_is_imported_in_pieces(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, layout: str, scale: bool
+) -> None:
     truth = read_hdf5(EXCERPTS / "hopper_medium_replay-v1.hdf5")
     name = write_minari(tmp_path / "minari", truth, layout, monkeypatch)
     assert_imported_alike(home, monkeypatch, name, scale_actions=scale)
@@ -138,14 +156,22 @@ def test_genuine_files_and_their_tables_are_imported_in_pieces(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, excerpt: str
 ) -> None:
     assert_imported_alike(home, monkeypatch, EXCERPTS / excerpt)
-    assert_imported_alike(home, monkeypatch, write_tables(tmp_path, read_hdf5(EXCERPTS / excerpt))[2])  # Parquet with lists
+    assert_imported_alike(
+        home, monkeypatch, write_tables(tmp_path, read_hdf5(EXCERPTS / excerpt))[2]
+    )  # Parquet with lists
 
 
-IDS = {"numbers": np.repeat(np.arange(6), 10), "text": np.repeat(list("abcdef"), 10), "one row each": np.arange(60)}
+IDS = {
+    "numbers": np.repeat(np.arange(6), 10),
+    "text": np.repeat(list("abcdef"), 10),
+    "one row each": np.arange(60),
+}
 
 
 @pytest.mark.parametrize("ids", IDS)
-def test_an_episodes_id_may_change_between_pieces(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: str) -> None:
+def test_an_episodes_id_may_change_between_pieces(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ids: str
+) -> None:
     table = smooth(60, dims=1, actions=1, episode=20)
     del table["timeouts"]
     table["terminals"] = IDS[ids] == IDS[ids][-1]  # so that something remains where every row is an episode
@@ -173,17 +199,34 @@ def text_at(row: int, word: str) -> Callable[[Table], None]:
         (text_at(33, "red"), r"column 'obs_1' holds 'red' at row 33, which is not a number"),
         (text_at(33, ""), r"column 'observation' holds nan at row 33"),
         (lambda t: t["action_0"].__setitem__(44, 9), r"action \[9\..*\] at row 44 is outside \[-1, 1\]"),
-        (lambda t: t.update(done=np.where(np.arange(60) == 55, 0.5, 0)), r"'done' holds 0.5 at row 55; a flag must be 0 or 1"),
-        (lambda t: t.update(episode=np.repeat([0, 1, 0], 20)), r"'episode' returns to 0.0 at row 40, after other episodes"),
+        (
+            lambda t: t.update(done=np.where(np.arange(60) == 55, 0.5, 0)),
+            r"'done' holds 0.5 at row 55; a flag must be 0 or 1",
+        ),
+        (
+            lambda t: t.update(episode=np.repeat([0, 1, 0], 20)),
+            r"'episode' returns to 0.0 at row 40, after other episodes",
+        ),
     ],
 )
 def test_a_bad_value_is_named_by_its_row_whatever_the_piece_and_leaves_nothing_behind(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, change: Callable[[Table], None], message: str
+    home: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    size: int,
+    change: Callable[[Table], None],
+    message: str,
 ) -> None:
     monkeypatch.setattr(transitions, "CHUNK_BYTES", size)
     columns = smooth(60, episode=20)
-    table: Table = {f"obs_{d}": columns["observations"][:, d] for d in range(3)} | {"action_0": columns["actions"][:, 0].copy()}
-    table |= {"reward": columns["rewards"], "done": columns["terminals"].astype(float), "timeout": columns["timeouts"].astype(int)}
+    table: Table = {f"obs_{d}": columns["observations"][:, d] for d in range(3)} | {
+        "action_0": columns["actions"][:, 0].copy()
+    }
+    table |= {
+        "reward": columns["rewards"],
+        "done": columns["terminals"].astype(float),
+        "timeout": columns["timeouts"].astype(int),
+    }
     change(table)
     path = write_csv(tmp_path / "log.csv", table)
     with pytest.raises(ValueError, match=message) as caught:
@@ -194,7 +237,9 @@ def test_a_bad_value_is_named_by_its_row_whatever_the_piece_and_leaves_nothing_b
 
 
 @pytest.mark.parametrize("suffix", [".hdf5", ".npz", ".parquet"])
-def test_a_file_that_ends_early_leaves_nothing_behind(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str) -> None:
+def test_a_file_that_ends_early_leaves_nothing_behind(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
     monkeypatch.setattr(transitions, "CHUNK_BYTES", 300)
     write_tables(tmp_path, read_hdf5(EXCERPTS / "hopper_random-v1.hdf5"))
     path = tmp_path / f"log{suffix}"
@@ -244,8 +289,17 @@ print(peak() - base)
 def write_large_hdf5(path: Path, rows: int) -> None:
     """A log that packs well, written some rows at a time."""
     with h5py.File(path, "w") as file:
-        shapes = {"observations": (rows, DIMS), "actions": (rows, 2), "rewards": (rows,), "terminals": (rows,), "timeouts": (rows,)}
-        columns = {key: file.create_dataset(key, shape, np.float32, chunks=(4096, *shape[1:])) for key, shape in shapes.items()}
+        shapes = {
+            "observations": (rows, DIMS),
+            "actions": (rows, 2),
+            "rewards": (rows,),
+            "terminals": (rows,),
+            "timeouts": (rows,),
+        }
+        columns = {
+            key: file.create_dataset(key, shape, np.float32, chunks=(4096, *shape[1:]))
+            for key, shape in shapes.items()
+        }
         rng = np.random.default_rng(0)
         for start in range(0, rows, 100_000):
             part = slice(start, min(start + 100_000, rows))

@@ -10,7 +10,7 @@ from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.benchmark.suites import Suite, Variant, narrow, read_suite, suite_names
 from gridcount.cli import main
 from gridcount.commands.benchmark import Benchmark, _narrowed
-from gridcount.data.paper import PAPER
+from gridcount.paper import PAPER
 from gridcount.training.run import settings
 
 
@@ -23,7 +23,10 @@ def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() 
     for suite in suites.values():
         assert suite.cells()
         assert set(suite.published) <= set(suite.algorithms)
-        assert {dataset for table in suite.published.values() for dataset in table} <= {*suite.datasets, "average"}
+        assert {dataset for table in suite.published.values() for dataset in table} <= {
+            *suite.datasets,
+            "average",
+        }
 
 
 @pytest.mark.parametrize(
@@ -34,7 +37,10 @@ def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() 
         ('titel = "x"', "title"),
         ("algorithm_fields = { sca = { hidden = [8] } }", "sac"),
         ("algorithm_fields = { sac = { hiden = [8] } }", "hidden"),
-        ("algorithm_fields = { iql = { hidden = [8] } }", "unknown algorithm of this suite in [algorithm_fields] 'iql'"),
+        (
+            "algorithm_fields = { iql = { hidden = [8] } }",
+            "unknown algorithm of this suite in [algorithm_fields] 'iql'",
+        ),
         ("fields = ", "not a TOML file"),
         ("fields = { hiden = [8] }", "hidden"),
         ("fields = [1]", "'fields' is [1]; it must be a table"),
@@ -73,7 +79,11 @@ def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() 
 def test_a_wrong_suite_file_is_refused_with_the_way_out(
     change: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lines = {"title": 'title = "t"', "datasets": 'datasets = ["maze2d-umaze-v1"]', "algorithms": 'algorithms = ["sac"]'}
+    lines = {
+        "title": 'title = "t"',
+        "datasets": 'datasets = ["maze2d-umaze-v1"]',
+        "algorithms": 'algorithms = ["sac"]',
+    }
     lines[change.split(" =")[0]] = change
     (tmp_path / "mine.toml").write_text("\n".join(lines.values()))
     assert main(["benchmark", str(tmp_path / "mine.toml")]) == 2
@@ -84,15 +94,29 @@ def test_a_wrong_suite_file_is_refused_with_the_way_out(
 
 def test_variants_that_a_preset_makes_the_same_are_refused() -> None:
     """The fast preset of a maze has LayerNorm, so leaving it out is a variant; the paper's has none."""
-    suite = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), preset="fast", variants=(Variant("a"), Variant("b", {"layer_norm": False})))
+    suite = Suite(
+        "s",
+        "t",
+        ("maze2d-umaze-v1",),
+        ("sac",),
+        preset="fast",
+        variants=(Variant("a"), Variant("b", {"layer_norm": False})),
+    )
     assert len(narrow(suite)) == 2
-    with pytest.raises(ValueError, match="'a' and 'b' are the same experiment: sac on maze2d-umaze-v1, preset paper"):
+    with pytest.raises(
+        ValueError, match="'a' and 'b' are the same experiment: sac on maze2d-umaze-v1, preset paper"
+    ):
         narrow(replace(suite, preset="paper"))
 
 
 def test_fields_can_change_for_every_algorithm_or_for_one() -> None:
     suite = Suite(
-        "s", "t", ("maze2d-umaze-v1",), ("bc", "iql"), fields={"hidden": [8], "expectile": 0.8}, algorithm_fields={"iql": {"hidden": [9]}}
+        "s",
+        "t",
+        ("maze2d-umaze-v1",),
+        ("bc", "iql"),
+        fields={"hidden": [8], "expectile": 0.8},
+        algorithm_fields={"iql": {"hidden": [9]}},
     )
     bc, iql = suite.cells()
     assert bc.changes == {"hidden": (8,)}
@@ -112,7 +136,9 @@ def test_what_falls_over_a_run_falls_over_the_run_that_is_asked_for() -> None:
 def test_a_run_is_as_long_as_asked_for_and_is_evaluated_on_the_way() -> None:
     suite = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), updates=2000)
     assert (suite.cells()[0].updates, suite.cells()[0].evaluate_every) == (2000, 400)
-    assert [(cell.updates, cell.evaluate_every) for cell in replace(suite, updates=7000).cells()] == [(7000, 5000)]
+    assert [(cell.updates, cell.evaluate_every) for cell in replace(suite, updates=7000).cells()] == [
+        (7000, 5000)
+    ]
     assert replace(suite, evaluate_every=2000).cells()[0].evaluate_every == 2000  # once, at the end
 
 
@@ -122,7 +148,9 @@ def test_a_suite_in_yaml_is_told_what_a_suite_is(tmp_path: Path, capsys: pytest.
 
 
 def test_the_suites_in_the_docs_can_be_run(tmp_path: Path) -> None:
-    blocks = re.findall(r"```toml\n(.*?)```", (Path(__file__).parent.parent / "docs" / "benchmark.md").read_text(), re.DOTALL)
+    blocks = re.findall(
+        r"```toml\n(.*?)```", (Path(__file__).parent.parent / "docs" / "benchmark.md").read_text(), re.DOTALL
+    )
     assert len(blocks) == 2
     for block in blocks:
         (tmp_path / "mine.toml").write_text(block)
@@ -138,10 +166,16 @@ def test_a_field_that_came_later_leaves_older_results_what_they_are() -> None:
 
 
 def test_a_suite_with_the_name_of_one_that_comes_along_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "ablation-prior.toml").write_text('title = "mine"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms = ["sac"]\n')
-    with pytest.raises(ValueError, match="already includes a suite 'ablation-prior'; give yours another name"):
+    (tmp_path / "ablation-prior.toml").write_text(
+        'title = "mine"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms = ["sac"]\n'
+    )
+    with pytest.raises(
+        ValueError, match="already includes a suite 'ablation-prior'; give yours another name"
+    ):
         read_suite(str(tmp_path / "ablation-prior.toml"))
-    (tmp_path / "ablation-prior.toml").rename(tmp_path / "paper-maze2d.toml")  # what the files of paper/maze2d are named after
+    (tmp_path / "ablation-prior.toml").rename(
+        tmp_path / "paper-maze2d.toml"
+    )  # what the files of paper/maze2d are named after
     with pytest.raises(ValueError, match="already includes a suite 'paper/maze2d'"):
         read_suite(str(tmp_path / "paper-maze2d.toml"))
 
@@ -156,7 +190,9 @@ def test_files_of_a_suite_are_found_beside_it(maze_file: Path, tmp_path: Path) -
 def test_narrowing_picks_algorithms_datasets_and_variants() -> None:
     suite = Suite("s", "t", ("maze2d-umaze-v1", "maze2d-large-v1"), ("gpc-sac", "sac"), updates=100_000)
     cells = narrow(suite, ("sac", "*-large-*"), 0.1)
-    assert [(cell.algorithm, cell.dataset, cell.updates) for cell in cells] == [("sac", "maze2d-large-v1", 10_000)]
+    assert [(cell.algorithm, cell.dataset, cell.updates) for cell in cells] == [
+        ("sac", "maze2d-large-v1", 10_000)
+    ]
     with pytest.raises(ValueError, match="unknown part of the suite 'td4'"):
         narrow(suite, ("td4",))
     with pytest.raises(ValueError, match="scale"):
@@ -175,7 +211,9 @@ def test_a_share_of_a_short_run_is_no_longer_than_the_run() -> None:
 
 
 def test_every_algorithm_is_in_some_suite() -> None:
-    assert {algorithm for name in suite_names() for algorithm in read_suite(name).algorithms} == set(ALGORITHMS)
+    assert {algorithm for name in suite_names() for algorithm in read_suite(name).algorithms} == set(
+        ALGORITHMS
+    )
 
 
 def test_a_run_begins_with_the_preset_it_is_made_with_whatever_its_name_promises(
@@ -192,14 +230,19 @@ def test_a_run_begins_with_the_preset_it_is_made_with_whatever_its_name_promises
     assert first[1] == "paper/maze2d, preset paper: the papers' own networks, hyper-parameters and epochs"
 
 
-def test_a_folder_gives_the_datasets_that_it_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_gives_the_datasets_that_it_holds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     suite = read_suite("recollected")
     for name in ("hopper-medium-v2", "unrelated"):
         (tmp_path / f"{name}.hdf5").touch()
     narrowed = _narrowed(suite, Benchmark("recollected", data=(str(tmp_path),)))
     assert narrowed.data == {"hopper-medium-v2": str(tmp_path / "hopper-medium-v2.hdf5")}
     (tmp_path / "empty").mkdir()
-    for folder, problem in {"empty": "it holds no dataset of recollected", "missing": "there is no such folder"}.items():
+    for folder, problem in {
+        "empty": "it holds no dataset of recollected",
+        "missing": "there is no such folder",
+    }.items():
         assert main(["benchmark", "recollected", "--data", str(tmp_path / folder), "--dry-run"]) == 2
         assert problem in capsys.readouterr().err
 
@@ -211,10 +254,15 @@ def test_a_folder_gives_the_datasets_that_it_holds(tmp_path: Path, capsys: pytes
         ("[columns.log]\nactions = 'valve'", "Did you mean 'action'"),
         ("[columns.log]\naction = 3", "[columns.log] action is 3; it must be text"),
         ("[columns.log]\nscale_actions = 1", "scale_actions is 1; it must be true or false"),
-        ("[columns.log]\naction_low = 'zero'", "action_low is 'zero'; it must be a number or a list of numbers"),
+        (
+            "[columns.log]\naction_low = 'zero'",
+            "action_low is 'zero'; it must be a number or a list of numbers",
+        ),
     ],
 )
-def test_a_mapping_of_columns_that_makes_no_sense_is_refused(reading: str, message: str, tmp_path: Path) -> None:
+def test_a_mapping_of_columns_that_makes_no_sense_is_refused(
+    reading: str, message: str, tmp_path: Path
+) -> None:
     text = f'title = "t"\ndatasets = ["log"]\nalgorithms = ["bc"]\n[data]\nlog = "log.csv"\n{reading}\n'
     (tmp_path / "mine.toml").write_text(text)
     with pytest.raises(ValueError, match=re.escape(message)):

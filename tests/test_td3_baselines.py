@@ -22,10 +22,10 @@ from gridcount.algorithms.rebrac import ReBRAC, next_actions
 from gridcount.algorithms.td3 import TD3, TD3State, smoothed
 from gridcount.algorithms.td3_bc import TD3BC
 from gridcount.algorithms.td3_cvae import TD3CVAE, bonus
-from gridcount.data.catalogue import NAMES
-from gridcount.data.transitions import Batch
+from gridcount.catalogue import NAMES
 from gridcount.networks import Normaliser
 from gridcount.training.checkpoints import flatten, unflatten
+from gridcount.transitions import Batch
 
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
 QUICK: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "critic_rate": 3e-3, "policy_rate": 3e-3}
@@ -33,9 +33,13 @@ UPDATES = 1000
 
 ON_THE_BANDIT: dict[str, Any] = {
     "td3": TD3(**QUICK),
-    "td3-bc": TD3BC(**QUICK, ambition=0.5),  # 2.5 walks 0.3 past the edge here: this log's mean action is far left of its best
+    "td3-bc": TD3BC(
+        **QUICK, ambition=0.5
+    ),  # 2.5 walks 0.3 past the edge here: this log's mean action is far left of its best
     "gpc-td3": GPCTD3(**QUICK, bins=10, pessimism=3.0),
-    "rebrac": ReBRAC(**QUICK, policy_penalty=1.0),  # of the order of the values, as any penalty that is to outweigh them
+    "rebrac": ReBRAC(
+        **QUICK, policy_penalty=1.0
+    ),  # of the order of the values, as any penalty that is to outweigh them
     "td3-cvae": TD3CVAE(**QUICK, cvae_hidden=(32, 32), cvae_rate=3e-3, cvae_updates=1000),
 }
 
@@ -154,11 +158,17 @@ def test_td3_s_target_takes_the_smaller_critic_at_a_smoothed_action(make_log: Ma
     assert float(metrics["critic_loss"]) == pytest.approx(bellman_error(state, batch, action), rel=1e-5)
 
 
-def bellman_error(state: TD3State, batch: Batch, next_action: jax.Array, penalty: Any = 0.0, scale: float = 1.0) -> float:
+def bellman_error(
+    state: TD3State, batch: Batch, next_action: jax.Array, penalty: Any = 0.0, scale: float = 1.0
+) -> float:
     """TD3's critic loss, written again in NumPy: networks only called."""
-    smaller = np.asarray(state.target_critics(batch.next_observation, next_action)).min(axis=0) - np.asarray(penalty)
+    smaller = np.asarray(state.target_critics(batch.next_observation, next_action)).min(axis=0) - np.asarray(
+        penalty
+    )
     target = scale * np.asarray(batch.reward) + 0.99 * (1 - np.asarray(batch.terminated)) * smaller
-    return float(((np.asarray(state.critics(batch.observation, batch.action)) - target) ** 2).mean(axis=1).sum())
+    return float(
+        ((np.asarray(state.critics(batch.observation, batch.action)) - target) ** 2).mean(axis=1).sum()
+    )
 
 
 # --- TD3+BC ---
@@ -172,8 +182,12 @@ def test_td3_bc_s_policy_loss_is_the_paper_s(make_log: MakeLog) -> None:
     assert np.allclose(act(algorithm, state, batch.observation), action, atol=1e-5)
     after, metrics = compiled(algorithm)(due(state), batch, jax.random.key(0))
     q = np.asarray(after.learner.critics(seen, action))[0]  # the policy climbs the critics just updated
-    expected = ((np.asarray(action) - np.asarray(batch.action)) ** 2).mean() - 2.5 * (q / np.abs(q).mean()).mean()
-    assert float(metrics["policy_loss"]) / 2 == pytest.approx(float(expected), rel=1e-4)  # a step every second update counts twice
+    expected = ((np.asarray(action) - np.asarray(batch.action)) ** 2).mean() - 2.5 * (
+        q / np.abs(q).mean()
+    ).mean()
+    assert float(metrics["policy_loss"]) / 2 == pytest.approx(
+        float(expected), rel=1e-4
+    )  # a step every second update counts twice
 
 
 def test_the_moments_of_observations_do_not_depend_on_where_they_are(tmp_path: Path) -> None:
@@ -191,21 +205,31 @@ def test_the_moments_of_observations_do_not_depend_on_where_they_are(tmp_path: P
 
 def test_the_count_penalty_on_td3_is_the_paper_s(make_log: MakeLog) -> None:
     """Its OOD loss written again in NumPy: counts by a dictionary, networks only called."""
-    algorithm, state, batch = started(GPCTD3(**SMALL, bins=3, pessimism=2.0, q_floor=-1e6, ood_next_weight=0.5), make_log, rows=64)
+    algorithm, state, batch = started(
+        GPCTD3(**SMALL, bins=3, pessimism=2.0, q_floor=-1e6, ood_next_weight=0.5), make_log, rows=64
+    )
     counts: Counter[tuple[int, ...]] = Counter()
     for step in range(3):
         key = jax.random.key(step)
         here_key, there_key = jax.random.split(key)
         here = smoothed(algorithm, state.learner.policy(batch.observation), here_key)
         there = smoothed(algorithm, state.learner.target_policy(batch.next_observation), there_key)
-        halves = [(batch.observation, here, batch.state_cell), (batch.next_observation, there, batch.next_state_cell)]
-        cells = [[(int(s), *c) for s, c in zip(cell, np.asarray(state.grid.cell(a)).tolist(), strict=True)] for _, a, cell in halves]
+        halves = [
+            (batch.observation, here, batch.state_cell),
+            (batch.next_observation, there, batch.next_state_cell),
+        ]
+        cells = [
+            [(int(s), *c) for s, c in zip(cell, np.asarray(state.grid.cell(a)).tolist(), strict=True)]
+            for _, a, cell in halves
+        ]
         for half in cells:
             counts.update(half)
         expected = 0.0
         for (observation, action, _), half, beta in zip(halves, cells, (1.0, 0.1), strict=True):
             u = 2.0 * np.sqrt(np.log(2) / np.array([counts[cell] for cell in half]))
-            expected += 0.5 * float(((beta * u) ** 2).mean() * len(state.learner.critics(observation, action)))
+            expected += 0.5 * float(
+                ((beta * u) ** 2).mean() * len(state.learner.critics(observation, action))
+            )
         state, metrics = compiled(algorithm)(state, batch, key)
         assert float(metrics["loss_ood"]) == pytest.approx(expected, rel=1e-3)
         assert float(metrics["critic_loss"]) == pytest.approx(float(metrics["loss_in"]) + expected, rel=1e-3)
@@ -217,19 +241,27 @@ def test_the_count_penalty_on_td3_is_the_paper_s(make_log: MakeLog) -> None:
 
 def test_rebrac_s_losses_are_the_paper_s(make_log: MakeLog) -> None:
     """Fails if either penalty is left out, or either weight is used for both."""
-    algorithm, state, batch = started(ReBRAC(**SMALL, policy_penalty=0.3, critic_penalty=0.7, reward_scale=2.0), make_log)
+    algorithm, state, batch = started(
+        ReBRAC(**SMALL, policy_penalty=0.3, critic_penalty=0.7, reward_scale=2.0), make_log
+    )
     state, key = due(state), jax.random.key(1)
     next_action = smoothed(algorithm, state.target_policy(batch.next_observation), key)
     strayed = ((np.asarray(next_action) - np.asarray(batch.next_action)) ** 2).sum(axis=1)
     after, metrics = compiled(algorithm)(state, batch, key)
-    assert float(metrics["critic_loss"]) == pytest.approx(bellman_error(state, batch, next_action, 0.7 * strayed, 2.0), rel=1e-4)
+    assert float(metrics["critic_loss"]) == pytest.approx(
+        bellman_error(state, batch, next_action, 0.7 * strayed, 2.0), rel=1e-4
+    )
     action = state.policy(batch.observation)
     q = np.asarray(after.critics(batch.observation, action)).min(axis=0)
     imitation = ((np.asarray(action) - np.asarray(batch.action)) ** 2).sum(axis=1).mean()
-    assert float(metrics["policy_loss"]) / 2 == pytest.approx(float(0.3 * imitation - (q / np.abs(q).mean()).mean()), rel=1e-4)
+    assert float(metrics["policy_loss"]) / 2 == pytest.approx(
+        float(0.3 * imitation - (q / np.abs(q).mean()).mean()), rel=1e-4
+    )
 
 
-def test_the_next_action_is_the_log_s_own_inside_an_episode_and_repeated_at_its_end(make_log: MakeLog, tmp_path: Path) -> None:
+def test_the_next_action_is_the_log_s_own_inside_an_episode_and_repeated_at_its_end(
+    make_log: MakeLog, tmp_path: Path
+) -> None:
     data = make_log(rows=120)  # episodes of 50 rows; the last is cut off
     following = next_actions(data)
     ends = (49, 99, 119)
@@ -244,7 +276,10 @@ def test_the_next_action_is_the_log_s_own_inside_an_episode_and_repeated_at_its_
 def test_rebrac_takes_its_batch_rates_and_penalties_from_the_paper_s_tables() -> None:
     assert set(papers.REBRAC_PENALTIES) <= set(NAMES)
     hopper = preset_fields("rebrac", "hopper-medium-replay-v2", "paper")
-    assert {name: hopper[name] for name in ("batch_size", "policy_rate", "critic_rate", "policy_penalty", "critic_penalty")} == {
+    assert {
+        name: hopper[name]
+        for name in ("batch_size", "policy_rate", "critic_rate", "policy_penalty", "critic_penalty")
+    } == {
         "batch_size": 1024,
         "policy_rate": 1e-3,
         "critic_rate": 1e-3,
@@ -258,15 +293,22 @@ def test_rebrac_takes_its_batch_rates_and_penalties_from_the_paper_s_tables() ->
 
 # --- TD3-CVAE ---
 
-CVAE = TD3CVAE(**SMALL, cvae_hidden=(16,), cvae_updates=12, cvae_batch_size=8, policy_penalty=3.0, target_penalty=2.0)
+CVAE = TD3CVAE(
+    **SMALL, cvae_hidden=(16,), cvae_updates=12, cvae_batch_size=8, policy_penalty=3.0, target_penalty=2.0
+)
 
 
 def test_the_reconstruction_error_is_larger_off_the_data_than_on_it() -> None:
     _, state = on_the_bandit("td3-cvae")
     keys = jax.random.split(jax.random.key(0), 9)
-    errors = [float(bonus(state.cvae, PROBE, jnp.full((64, 1), a), k).mean()) for a, k in zip(np.linspace(-0.6, 1, 9), keys, strict=True)]
+    errors = [
+        float(bonus(state.cvae, PROBE, jnp.full((64, 1), a), k).mean())
+        for a, k in zip(np.linspace(-0.6, 1, 9), keys, strict=True)
+    ]
     on, off = errors[:5], errors[6:]  # up to 0.2, and from 0.6 on
-    assert min(off) > 4 * max(on)  # a latent that says nothing gives the distance from the mean action: 2.8 times
+    assert min(off) > 4 * max(
+        on
+    )  # a latent that says nothing gives the distance from the mean action: 2.8 times
     assert errors[-3:] == sorted(errors[-3:])
 
 
@@ -281,23 +323,32 @@ def test_td3_cvae_s_losses_are_the_paper_s_and_leave_the_autoencoder_alone(make_
     reward = make_log().reward
     scale = 1 / float(reward.max() - reward.min())
     after, metrics = compiled(algorithm)(state, batch, key)
-    assert float(metrics["critic_loss"]) == pytest.approx(bellman_error(state.learner, batch, next_action, penalty, scale), rel=1e-4)
+    assert float(metrics["critic_loss"]) == pytest.approx(
+        bellman_error(state.learner, batch, next_action, penalty, scale), rel=1e-4
+    )
     action = state.learner.policy(batch.observation)
     decoded, _, _ = state.cvae(batch.observation, action, policy_key)
     q = np.asarray(after.learner.critics(batch.observation, action))[0]
     expected = (3.0 * ((np.asarray(decoded) - np.asarray(action)) ** 2).sum(axis=1) - q).mean()
     assert float(metrics["policy_loss"]) / 2 == pytest.approx(float(expected), rel=1e-3)
-    assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(state.cvae), jax.tree.leaves(after.cvae), strict=True))
+    assert all(
+        np.array_equal(a, b)
+        for a, b in zip(jax.tree.leaves(state.cvae), jax.tree.leaves(after.cvae), strict=True)
+    )
 
 
-def test_pretraining_reports_after_every_block_and_its_state_is_known_without_making_one(make_log: MakeLog) -> None:
+def test_pretraining_reports_after_every_block_and_its_state_is_known_without_making_one(
+    make_log: MakeLog,
+) -> None:
     prepared = replace(CVAE, cvae_updates=2500).prepare(make_log())
     reports: list[tuple[str, int, int]] = []
     state = prepared.algorithm.init(jax.random.key(0), prepared.rows, lambda *report: reports.append(report))
     assert reports == [("autoencoder of actions", done, 2500) for done in (1000, 2000, 2500)]
     template = jax.eval_shape(lambda key: prepared.algorithm.init(key, prepared.rows), jax.random.key(0))
     restored = unflatten(template, flatten(state), Path("checkpoint"))
-    assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(restored), strict=True))
+    assert all(
+        np.array_equal(a, b) for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(restored), strict=True)
+    )
 
 
 def test_pretraining_from_disk_gives_the_same_bits_as_from_memory(make_log: MakeLog, tmp_path: Path) -> None:
@@ -305,9 +356,13 @@ def test_pretraining_from_disk_gives_the_same_bits_as_from_memory(make_log: Make
     columns = {name: np.asarray(getattr(prepared.rows, name)) for name in ("observation", "action", "reward")}
     for name, column in columns.items():
         column.tofile(tmp_path / name)
-    mapped: dict[str, Any] = {name: np.memmap(tmp_path / name, np.float32, "r", shape=c.shape) for name, c in columns.items()}
+    mapped: dict[str, Any] = {
+        name: np.memmap(tmp_path / name, np.float32, "r", shape=c.shape) for name, c in columns.items()
+    }
     on_disk = prepared.rows._replace(**mapped)
     one, two = (prepared.algorithm.init(jax.random.key(0), rows) for rows in (prepared.rows, on_disk))
     assert all(np.array_equal(a, b) for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(two), strict=True))
     template = jax.eval_shape(lambda key: prepared.algorithm.init(key, on_disk), jax.random.key(0))
-    assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), template) == jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), one)
+    assert jax.tree.map(lambda leaf: (leaf.shape, leaf.dtype), template) == jax.tree.map(
+        lambda leaf: (leaf.shape, leaf.dtype), one
+    )

@@ -39,7 +39,9 @@ def test_the_lemma_s_own_features_cancel_the_logarithm_they_were_to_bring_in() -
         n, log_epoch = row["count"], np.log(row["epoch"])
         assert row["definition"] == pytest.approx(1 / np.sqrt(n + 1 / np.sqrt(log_epoch)))
         assert row["definition"] <= 1 / np.sqrt(n)  # whatever T is
-        assert row["statement"] == pytest.approx(row["last_line"] * np.sqrt(log_epoch))  # equal at ln T = 1 only
+        assert row["statement"] == pytest.approx(
+            row["last_line"] * np.sqrt(log_epoch)
+        )  # equal at ln T = 1 only
 
 
 def test_in_a_table_u_covers_as_often_as_hoeffding_promises() -> None:
@@ -55,7 +57,9 @@ def test_the_first_epoch_of_the_text_covers_nothing_and_ours_does() -> None:
     assert first["epoch"] == 1
     assert first["fixed_mean"] < 0.01
     assert count_bonus(7, np.log(1)) == 0
-    assert float(count_uncertainty(jnp.array(7.0), jnp.array(1), 1.0)) == pytest.approx(float(count_bonus(7, np.log(2))))
+    assert float(count_uncertainty(jnp.array(7.0), jnp.array(1), 1.0)) == pytest.approx(
+        float(count_bonus(7, np.log(2)))
+    )
 
 
 def test_counting_the_policy_s_visits_loses_the_coverage_that_counting_the_log_has() -> None:
@@ -106,8 +110,14 @@ def test_the_closed_form_of_the_bellman_operator_agrees_with_quadrature(mdp: lin
 
 def test_drawn_targets_have_the_bellman_operator_as_their_mean(mdp: linear_mdp.LinearMDP) -> None:
     log = linear_mdp.draw_log(mdp, 100_000, np.random.default_rng(1))
-    phi = linear_mdp.features(log.observation[:, 0].astype(np.float64), (log.action[:, 0].astype(np.float64) + 1) / 2)
-    noise = log.reward + mdp.discount * mdp.value(log.next_observation[:, 0].astype(np.float64)) - phi @ mdp.weights
+    phi = linear_mdp.features(
+        log.observation[:, 0].astype(np.float64), (log.action[:, 0].astype(np.float64) + 1) / 2
+    )
+    noise = (
+        log.reward
+        + mdp.discount * mdp.value(log.next_observation[:, 0].astype(np.float64))
+        - phi @ mdp.weights
+    )
     assert np.abs(noise).max() <= mdp.target_range() + 1e-6
     moment = phi * noise[:, None]  # no feature may explain what is left
     assert (np.abs(moment.mean(axis=0)) <= 4.5 * moment.std(axis=0) / np.sqrt(len(log))).all()
@@ -127,7 +137,9 @@ def test_the_lcb_bonus_is_at_most_a_cell_s_count_bonus_and_an_epsilon(refined: d
     assert max(row["excess"] for row in refined["grids"]) <= 0
 
 
-def test_without_epsilon_the_lcb_bonus_exceeds_the_count_bonus_on_coarse_grids_only(refined: dict[str, Any]) -> None:
+def test_without_epsilon_the_lcb_bonus_exceeds_the_count_bonus_on_coarse_grids_only(
+    refined: dict[str, Any],
+) -> None:
     for rows in (500, 4000):
         assert cell(refined, rows, 1)["gamma_over_u"] > 2
         assert cell(refined, rows, 16)["gamma_over_u"] <= 1
@@ -146,7 +158,9 @@ def test_theorem_1_a_c_found_once_still_covers_as_the_grid_is_refined(refined: d
             assert row["linear"]["fixed_c_coverage"] >= 1 - linear_mdp.FAILURE, row
             assert row["linear"]["fixed_c_worst_point"] >= 1 - linear_mdp.FAILURE, row
         assert row["theory_coverage"] >= 1 - linear_mdp.FAILURE
-        assert row["linear"]["held_out"] == pytest.approx(1 - linear_mdp.FAILURE, abs=0.08)  # 12 logs judge what 12 others gave
+        assert row["linear"]["held_out"] == pytest.approx(
+            1 - linear_mdp.FAILURE, abs=0.08
+        )  # 12 logs judge what 12 others gave
 
 
 def test_the_smallest_c_depends_on_the_grid(refined: dict[str, Any]) -> None:
@@ -156,7 +170,9 @@ def test_the_smallest_c_depends_on_the_grid(refined: dict[str, Any]) -> None:
     assert c[16] / c[1] == pytest.approx(2 / 17, rel=0.35)
 
 
-def test_refining_at_a_fixed_log_empties_the_cells_and_stops_following_the_error(refined: dict[str, Any]) -> None:
+def test_refining_at_a_fixed_log_empties_the_cells_and_stops_following_the_error(
+    refined: dict[str, Any],
+) -> None:
     follows = {bins: cell(refined, 500, bins)["rank_correlation"] for bins in (1, 4, 16, 64)}
     assert cell(refined, 500, 64)["empty"] > 0.85
     assert follows[4] > follows[1] + 0.1
@@ -269,7 +285,11 @@ def test_the_command_prints_tables_and_writes_the_figures(
     monkeypatch.setattr(commands, "run_checks", lambda report, seed: kept)
     assert main(["theory", "--out", str(tmp_path)]) == 0
     assert json.loads((tmp_path / "theory.json").read_text()) == kept
-    assert sorted(path.name for path in tmp_path.glob("*.png")) == ["theory-codes.png", "theory-linear.png", "theory-tabular.png"]
+    assert sorted(path.name for path in tmp_path.glob("*.png")) == [
+        "theory-codes.png",
+        "theory-linear.png",
+        "theory-tabular.png",
+    ]
     printed = capsys.readouterr().out
     for part in ("walker2d", "32,000", "one-hot"):
         assert part in printed
@@ -301,4 +321,8 @@ def test_the_kept_results_hold_the_page_s_claims() -> None:
     assert coarsest[-1] < 1 - failure
     for row in kept["codes"]["collisions"]:
         assert row["ours"] == row["ours_near"] == 0
-    assert all(row["fixed_worst_pair"] >= row["promise"] - 1e-12 for row in kept["tabular"]["coverage"] if row["epoch"] < 100)
+    assert all(
+        row["fixed_worst_pair"] >= row["promise"] - 1e-12
+        for row in kept["tabular"]["coverage"]
+        if row["epoch"] < 100
+    )

@@ -48,7 +48,9 @@ def test_the_bonus_of_smooth_features_is_continuous_and_that_of_cells_is_not() -
         assert row["smooth"] <= row["smooth_bound"]
     assert rows[-1]["smooth"] < 1e-3
     assert rows[-2]["cells"] > 0.1  # a step of a thousandth
-    assert rows[-1]["smooth_bound"] / rows[0]["smooth_bound"] == pytest.approx(rows[-1]["step"] / rows[0]["step"])
+    assert rows[-1]["smooth_bound"] / rows[0]["smooth_bound"] == pytest.approx(
+        rows[-1]["step"] / rows[0]["step"]
+    )
 
 
 def test_gamma_is_a_posterior_variance_for_the_prior_that_the_ridge_means_and_not_as_printed() -> None:

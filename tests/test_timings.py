@@ -26,7 +26,9 @@ def dry_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return ["benchmark", str(tmp_path / "sizes.toml"), "--out", str(tmp_path / "out"), "--dry-run"]
 
 
-def test_each_kind_is_announced_before_it_is_timed_and_kept_after(dry_run: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_each_kind_is_announced_before_it_is_timed_and_kept_after(
+    dry_run: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(dry_run) == 0
     first = capsys.readouterr().out
     assert "timing 1 of 2: sac on 4-d observations and 2-d actions" in first
@@ -55,7 +57,9 @@ def test_who_stops_half_way_keeps_what_was_timed(
 
 
 @pytest.mark.parametrize("damage", ["", "[]", '{"here": 3}', '{"here": {"kind": "fast"}}', "\x00"])
-def test_a_damaged_file_is_measured_again(damage: str, dry_run: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_damaged_file_is_measured_again(
+    damage: str, dry_run: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     timings.timings_file().parent.mkdir(parents=True)
     timings.timings_file().write_text(damage)
     assert main(dry_run) == 0

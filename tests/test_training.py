@@ -19,9 +19,8 @@ from rich.console import Console
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.contract import Prepared, Report, ignore_report
+from gridcount.catalogue import FAMILIES
 from gridcount.cli import main
-from gridcount.data.catalogue import FAMILIES
-from gridcount.data.transitions import Batch
 from gridcount.envs.maze2d import Task, task
 from gridcount.evaluation.rollouts import evaluate
 from gridcount.files.archive import numbered, save_arrays
@@ -33,6 +32,7 @@ from gridcount.training.logs import read_rows
 from gridcount.training.loop import SideBySide, Vectorised, seed_keys
 from gridcount.training.machine import commit_of
 from gridcount.training.progress import ConsoleDisplay
+from gridcount.transitions import Batch
 
 UMAZE = "maze2d-umaze-v1"
 SMALL = ["--env", UMAZE, "--hidden", "8", "--batch-size", "16", "--episodes", "2", "--bins", "4", "--no-plot"]
@@ -58,7 +58,9 @@ def test_metrics_have_one_row_per_evaluation_and_seed(pair: Path) -> None:
     rows = read_rows(pair)
     assert [(row["updates"], row["seed"]) for row in rows] == [(20, 0), (20, 1), (40, 0), (40, 1)]
     assert all(math.isfinite(value) for row in rows for value in row.values())
-    assert {"score", "return", "success", "critic_loss", "policy_loss", "uncertainty", "temperature"} <= rows[0].keys()
+    assert {"score", "return", "success", "critic_loss", "policy_loss", "uncertainty", "temperature"} <= rows[
+        0
+    ].keys()
 
 
 def test_the_recorded_plan_reads_back_as_it_was_written(pair: Path, maze_file: Path, tmp_path: Path) -> None:
@@ -99,7 +101,17 @@ def test_a_directory_without_a_run_and_a_broken_config_are_named(tmp_path: Path)
 
 
 def test_at_most_keep_checkpoints_remain_and_nothing_partial(maze_file: Path, tmp_path: Path) -> None:
-    words = ["train", str(maze_file), *SMALL, "--updates", "80", "--evaluate-every", "20", "--checkpoint-seconds", "0"]
+    words = [
+        "train",
+        str(maze_file),
+        *SMALL,
+        "--updates",
+        "80",
+        "--evaluate-every",
+        "20",
+        "--checkpoint-seconds",
+        "0",
+    ]
     assert main([*words, "--keep", "3", "--run", str(tmp_path / "run")]) == 0
     assert [int(path.stem) for path in numbered(tmp_path / "run" / "checkpoints")] == [40, 60, 80]
     assert not list((tmp_path / "run").rglob("*.partial"))
@@ -108,7 +120,9 @@ def test_at_most_keep_checkpoints_remain_and_nothing_partial(maze_file: Path, tm
 # --- seeds ---
 
 
-def test_a_seed_trained_with_others_is_the_seed_trained_alone(pair: Path, maze_file: Path, tmp_path: Path) -> None:
+def test_a_seed_trained_with_others_is_the_seed_trained_alone(
+    pair: Path, maze_file: Path, tmp_path: Path
+) -> None:
     assert main(["train", str(maze_file), *SHORT, "--seed", "1", "--run", str(tmp_path / "alone")]) == 0
     assert read_rows(tmp_path / "alone") == rows_of(pair, seed=1)
     together, alone = (np.load(numbered(run / "checkpoints")[-1]) for run in (pair, tmp_path / "alone"))
@@ -129,7 +143,10 @@ def test_seeds_vectorised_in_one_program_agree_with_seeds_side_by_side(name: str
     keys = [seed_keys(seed) for seed in (0, 1, 2)]
     kinds: tuple[type[Any], ...] = (SideBySide, Vectorised)
     states = [algorithm.init(init, rows) for init, _ in keys]
-    learners = [kind(make_block(algorithm, 5), jax.tree.map(jnp.copy, states), rows, [key for _, key in keys]) for kind in kinds]
+    learners = [
+        kind(make_block(algorithm, 5), jax.tree.map(jnp.copy, states), rows, [key for _, key in keys])
+        for kind in kinds
+    ]
     for start in (0, 5):
         one, other = (each.advance(start) for each in learners)
         assert one.keys() == other.keys()
@@ -142,14 +159,18 @@ def test_seeds_vectorised_in_one_program_agree_with_seeds_side_by_side(name: str
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
-def test_every_algorithm_goes_on_from_a_file_to_the_same_bits(name: str, make_log: MakeLog, tmp_path: Path) -> None:
+def test_every_algorithm_goes_on_from_a_file_to_the_same_bits(
+    name: str, make_log: MakeLog, tmp_path: Path
+) -> None:
     algorithm, rows, _ = small(name).prepare(make_log())
     init, key = seed_keys(0)
     fresh = algorithm.init(init, rows)
     whole = SideBySide(make_block(algorithm, 5), [jax.tree.map(jnp.copy, fresh)], rows, [key])
     whole.advance(0)
     save_arrays(tmp_path / "5.npz", flatten(whole.states[0]))
-    resumed = SideBySide(make_block(algorithm, 5), [unflatten(fresh, load(tmp_path / "5.npz"), tmp_path)], rows, [key])
+    resumed = SideBySide(
+        make_block(algorithm, 5), [unflatten(fresh, load(tmp_path / "5.npz"), tmp_path)], rows, [key]
+    )
     assert whole.advance(5) == resumed.advance(5)
     for leaf, twin in zip(jax.tree.leaves(whole.states), jax.tree.leaves(resumed.states), strict=True):
         np.testing.assert_array_equal(leaf, twin)
@@ -158,7 +179,15 @@ def test_every_algorithm_goes_on_from_a_file_to_the_same_bits(name: str, make_lo
 # --- divergence ---
 
 
-DIVERGING = [*SMALL, "--updates", "40", "--evaluate-every", "1", "--critic-rate", "1e3"]  # within a few updates
+DIVERGING = [
+    *SMALL,
+    "--updates",
+    "40",
+    "--evaluate-every",
+    "1",
+    "--critic-rate",
+    "1e3",
+]  # within a few updates
 
 
 def finite(run: Path) -> bool:
@@ -202,7 +231,9 @@ class BreaksUnseen:
     def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> dict[str, Array]:
         return {"weight": jnp.zeros(2), "updates": jnp.zeros((), jnp.int32)}
 
-    def update(self, state: dict[str, Array], batch: Batch, key: Array) -> tuple[dict[str, Array], dict[str, Array]]:
+    def update(
+        self, state: dict[str, Array], batch: Batch, key: Array
+    ) -> tuple[dict[str, Array], dict[str, Array]]:
         weight = jnp.where(state["updates"] == 5, jnp.inf, state["weight"])
         return {"weight": weight, "updates": state["updates"] + 1}, {"critic_loss": jnp.ones(())}
 
@@ -213,7 +244,9 @@ class BreaksUnseen:
 def test_weights_that_go_bad_unseen_by_any_metric_are_never_saved(make_log: MakeLog, tmp_path: Path) -> None:
     data = make_log()
     prepared = Prepared(BreaksUnseen(), data.rows(), {})
-    plan = runs.Plan("log", None, "sac", {}, seeds=(3,), updates=8, evaluate_every=2, episodes=1, fingerprint="")
+    plan = runs.Plan(
+        "log", None, "sac", {}, seeds=(3,), updates=8, evaluate_every=2, episodes=1, fingerprint=""
+    )
     with pytest.raises(Diverged, match=r"seed 3: '\['weight'\]' is no longer finite") as stopped:
         runs.train(plan, prepared, tmp_path, ConsoleDisplay(Console(quiet=True)), save_every=0)
     assert [int(path.stem) for path in numbered(tmp_path / "checkpoints")] == [2, 4]
@@ -247,7 +280,9 @@ def start_at(monkeypatch: pytest.MonkeyPatch, position: tuple[float, float]) -> 
     monkeypatch.setattr(Task, "start", start)
 
 
-def test_standing_on_the_goal_succeeds_always_and_scores_by_the_reference_formula(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standing_on_the_goal_succeeds_always_and_scores_by_the_reference_formula(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     x, y = task(UMAZE).goal
     start_at(monkeypatch, (float(x), float(y)))
     result = evaluate(still, UMAZE, episodes=3, seed=0)
@@ -259,7 +294,9 @@ def test_standing_on_the_goal_succeeds_always_and_scores_by_the_reference_formul
     assert result.summary()["success"] == 1.0
 
 
-def test_standing_far_from_the_goal_never_succeeds_and_scores_below_zero(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standing_far_from_the_goal_never_succeeds_and_scores_below_zero(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     start_at(monkeypatch, (3.0, 1.0))
     result = evaluate(still, UMAZE, episodes=3, seed=0)
     assert result.success is not None
@@ -279,7 +316,9 @@ def test_a_dense_maze_is_scored_by_its_own_reference(monkeypatch: pytest.MonkeyP
     np.testing.assert_allclose(result.scores, 100 * (expected - low) / (high - low), rtol=1e-5)
 
 
-def test_the_evaluate_command_prints_the_same_scores_twice(pair: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_evaluate_command_prints_the_same_scores_twice(
+    pair: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     outputs = []
     for _ in range(2):
         assert main(["evaluate", str(pair), "--episodes", "3"]) == 0

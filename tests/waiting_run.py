@@ -13,7 +13,9 @@ from gridcount.training import run
 from gridcount.training.loop import SideBySide
 
 MOMENT = sys.argv.pop(1)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored, as a shell does with `&`
+signal.signal(
+    signal.SIGINT, signal.default_int_handler
+)  # whoever started the tests may have it ignored, as a shell does with `&`
 
 
 def wait(*words: Any) -> NoReturn:
@@ -22,6 +24,9 @@ def wait(*words: Any) -> NoReturn:
     raise AssertionError("nothing sets it")
 
 
-MOMENTS: dict[str, tuple[Any, str]] = {"before training": (run, "write_record"), "in a block of updates": (SideBySide, "_run")}
+MOMENTS: dict[str, tuple[Any, str]] = {
+    "before training": (run, "write_record"),
+    "in a block of updates": (SideBySide, "_run"),
+}
 setattr(*MOMENTS[MOMENT], wait)
 sys.exit(main())

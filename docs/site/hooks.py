@@ -11,7 +11,12 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parent.parent.parent
-PAGES = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md", "examples/README.md": "examples.md"}
+PAGES = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "examples/README.md": "examples.md",
+}
 LINK = re.compile(r"(?<=\]\()(?!https?:|#)([^)#\s]+)")
 ONLY_IN_THE_REPOSITORY = re.compile(r"(?<!!)\[([^\]]+)\]\(repository:[^)]*\)")
 INLINE = re.compile(r'<span class="arithmatex">\\\((.*?)\\\)</span>', re.S)
@@ -38,7 +43,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         inside = path.relative_to(ROOT).as_posix()
         if inside in PAGES:
             return up + PAGES[inside]
-        return up + inside.removeprefix("docs/") if inside.startswith("docs/") and path.is_file() else f"repository:{inside}"
+        return (
+            up + inside.removeprefix("docs/")
+            if inside.startswith("docs/") and path.is_file()
+            else f"repository:{inside}"
+        )
 
     return ONLY_IN_THE_REPOSITORY.sub(r"\1", LINK.sub(target, markdown))
 
@@ -50,5 +59,7 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 
 def _mathml(latex: str, display: Any) -> str:
-    plain = re.sub(r"\\[bB]igg?(?![a-zA-Z])", "", unescape(latex))  # it sizes the two sides of a bracket differently
+    plain = re.sub(
+        r"\\[bB]igg?(?![a-zA-Z])", "", unescape(latex)
+    )  # it sizes the two sides of a bracket differently
     return convert(plain, display=display).replace("\\_", "_")

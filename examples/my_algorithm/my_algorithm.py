@@ -11,11 +11,21 @@ from dataclasses import dataclass
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Prepared, Report, ignore_report
-from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first, fit, init_networks, smoothed, step_critics, step_policy
-from gridcount.data.transitions import Batch, Transitions
+from gridcount.algorithms.td3 import (
+    TD3Fields,
+    TD3State,
+    bellman_target,
+    first,
+    fit,
+    init_networks,
+    smoothed,
+    step_critics,
+    step_policy,
+)
 from gridcount.losses import squared_distance
 from gridcount.networks import Deterministic
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 
 @dataclass(frozen=True)
@@ -35,7 +45,9 @@ class CautiousTD3(TD3Fields):
     def update(self, state: TD3State, batch: Batch, key: Array) -> tuple[TD3State, Metrics]:
         """One gradient step; it is compiled, so it must be a pure function."""
         next_action = smoothed(self, state.target_policy(batch.next_observation), key)
-        state, metrics = step_critics(self, state, fit(batch, bellman_target(self, state, batch, next_action)))
+        state, metrics = step_critics(
+            self, state, fit(batch, bellman_target(self, state, batch, next_action))
+        )
         critic = first(state.critics)
 
         def policy_loss(policy: Deterministic) -> tuple[Array, Metrics]:

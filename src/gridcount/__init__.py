@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {  # public name -> the module that holds it
-    "Columns": "gridcount.data.columns",
+    "Columns": "gridcount.data.formats.columns",
     "GridCounter": "gridcount.counts.counter",
     "Policy": "gridcount.policy.policy",
     "Run": "gridcount.api",
-    "Transitions": "gridcount.data.transitions",
+    "Transitions": "gridcount.transitions",
     "check": "gridcount.api",
     "evaluate": "gridcount.api",
     "load": "gridcount.data.load",
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from gridcount.algorithms import *  # noqa: F403
     from gridcount.api import Run, check, evaluate, train
     from gridcount.counts.counter import GridCounter
-    from gridcount.data.columns import Columns
+    from gridcount.data.formats.columns import Columns
     from gridcount.data.load import load
-    from gridcount.data.transitions import Transitions
     from gridcount.policy.policy import Policy, load_policy
+    from gridcount.transitions import Transitions
 
 __all__ = [
     "Columns",

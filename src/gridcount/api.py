@@ -13,11 +13,10 @@ from rich.console import Console
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.algorithms.presets import Preset, default_algorithm, planned_updates
-from gridcount.data import check as checks
-from gridcount.data.columns import Columns
-from gridcount.data.cut import Bounds
+from gridcount.data.formats.columns import Columns
+from gridcount.data.formats.cut import Bounds
 from gridcount.data.load import load, resolve_source, resolved_name
-from gridcount.data.transitions import Transitions
+from gridcount.data.quality import check as checks
 from gridcount.evaluation.environments import trust, validate_dimensions
 from gridcount.evaluation.rollouts import Evaluation
 from gridcount.evaluation.rollouts import evaluate as roll_out
@@ -39,6 +38,7 @@ from gridcount.training.logs import Row, read_rows
 from gridcount.training.policies import policies_of
 from gridcount.training.progress import ConsoleDisplay, Display
 from gridcount.training.run import Stops, never_stop
+from gridcount.transitions import Transitions
 
 
 class Acts(Protocol):
@@ -94,7 +94,9 @@ def train(
     console = _console(progress)
     loaded = data if isinstance(data, Transitions) else load(data, memory_map=None, console=console)
     report = check(loaded)
-    validate_findings(loaded.name, list(report), lambda name, findings: console.print(checks.render(name, findings)))
+    validate_findings(
+        loaded.name, list(report), lambda name, findings: console.print(checks.render(name, findings))
+    )
     name, made = _algorithm(algorithm, loaded.name, preset, changes)
     environment, unscored = find_environment(loaded.name, env)
     plan = runs.Plan(
@@ -116,12 +118,16 @@ def train(
     runs.Kept.checked(keep, keep_policies, checkpoint_seconds)  # before a directory is made
     experiment = Experiment.prepare(plan, made, loaded)
     directory = claim(None if out is None else Path(out), f"{Path(loaded.name).stem}-{name}")
-    console.print(f"{len(loaded):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run directory: {directory}")
+    console.print(
+        f"{len(loaded):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run directory: {directory}"
+    )
     for setting, note in experiment.prepared.notes.items():
         console.print(f"  {setting}: {note}")
     if plan.environment is None:
         console.print(f"  {unscored}: the policy is trained but not scored (name one with env=)")
-    return _carry_out(experiment, directory, console, progress, callback, keep, keep_policies, checkpoint_seconds)
+    return _carry_out(
+        experiment, directory, console, progress, callback, keep, keep_policies, checkpoint_seconds
+    )
 
 
 class Run:
@@ -146,7 +152,10 @@ class Run:
         """Columns of metrics by name, `updates` and `seed` among them; NaN where a row has no such metric."""
         rows = read_rows(self.directory)
         names = list(dict.fromkeys(name for row in rows for name in row))
-        return {name: np.array([np.nan if row.get(name) is None else row[name] for row in rows], np.float64) for name in names}
+        return {
+            name: np.array([np.nan if row.get(name) is None else row[name] for row in rows], np.float64)
+            for name in names
+        }
 
     def policy(self, seed: int | None = None, at: int | Literal["last", "oracle"] = "last") -> Policy:
         """The policy of a seed (by default the first) after a kept number of updates (by default the last).
@@ -173,10 +182,21 @@ class Run:
         try:
             _, data = load_again(self.directory, data)
         except ValueError as error:
-            raise ValueError(f"{error}. Give the data that the run was trained on: run.resume(data)") from error
+            raise ValueError(
+                f"{error}. Give the data that the run was trained on: run.resume(data)"
+            ) from error
         plan = replace(plan, updates=plan.updates if updates is None else updates)
         experiment = Experiment.prepare(plan, algorithm, data, resumed=self.directory)
-        _carry_out(experiment, self.directory, _console(progress), progress, callback, keep, keep_policies, checkpoint_seconds)
+        _carry_out(
+            experiment,
+            self.directory,
+            _console(progress),
+            progress,
+            callback,
+            keep,
+            keep_policies,
+            checkpoint_seconds,
+        )
         return self
 
     def plot(self, path: str | Path | None = None) -> Any:
@@ -246,7 +266,9 @@ def evaluate(policy: Acts, env: str, *, episodes: int = 100, seed: int = 0) -> E
     if isinstance(policy, Policy):
         validate_dimensions(env, len(policy.observation_names), len(policy.action_names))
     if episodes < 1 or seed < 0:
-        raise ValueError(f"episodes is {episodes} and seed is {seed}; episodes must be at least 1, and seed at least 0")
+        raise ValueError(
+            f"episodes is {episodes} and seed is {seed}; episodes must be at least 1, and seed at least 0"
+        )
     return roll_out(policy, env, episodes, seed, observation_dim=dims)
 
 
@@ -257,7 +279,9 @@ def _algorithm(algorithm: Any, dataset: str, preset: Preset, changes: dict[str, 
         return name, make_algorithm(name, dataset, preset, **changes)
     name = next((each for each, kind in ALGORITHMS.items() if type(algorithm) is kind), "")
     if not name:
-        raise TypeError(f"{algorithm!r} is not an algorithm; give a name such as 'gpc-sac' or an object such as GPCSAC()")
+        raise TypeError(
+            f"{algorithm!r} is not an algorithm; give a name such as 'gpc-sac' or an object such as GPCSAC()"
+        )
     return name, replace(algorithm, **changes)
 
 
@@ -285,7 +309,9 @@ def _carry_out(
         experiment.train(directory, display, callback=watching, **kept)
     except runs.Interrupted as interrupted:
         if not stopped:
-            raise KeyboardInterrupt(f"{interrupted}; resume with gridcount.Run({str(directory)!r}).resume()") from interrupted
+            raise KeyboardInterrupt(
+                f"{interrupted}; resume with gridcount.Run({str(directory)!r}).resume()"
+            ) from interrupted
     return Run(directory)
 
 
@@ -299,7 +325,9 @@ class Silent:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
     def begin(self, updates: int, done: int) -> None:
         """Nothing."""
 

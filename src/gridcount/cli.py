@@ -25,7 +25,16 @@ Add --help to a command to see its flags. To begin:
 
   gridcount train maze2d-umaze-v1 --seeds 2
 """
-COMMANDS = ("train", "algorithms", "evaluate", "plot", "benchmark", "report", "data", "theory")  # each a module of gridcount.commands
+COMMANDS = (
+    "train",
+    "algorithms",
+    "evaluate",
+    "plot",
+    "benchmark",
+    "report",
+    "data",
+    "theory",
+)  # each a module of gridcount.commands
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -43,14 +52,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     try:
         if words[0] not in COMMANDS:
-            from gridcount.data.catalogue import unknown
+            from gridcount.catalogue import unknown
 
             raise unknown("command", words[0], COMMANDS)
         if asks_for_help(words):
             return print_help(words, lambda: _run(words))
         return _run(words)
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
-        from gridcount.data.plain_text import printable
+        from gridcount.plain_text import printable
 
         print(f"error: {printable(str(error))}", file=sys.stderr)
         return 2

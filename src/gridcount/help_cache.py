@@ -11,7 +11,7 @@ from contextlib import redirect_stdout, suppress
 from pathlib import Path
 
 from gridcount import __version__
-from gridcount.data.cache import cache_directory
+from gridcount.files.cache import cache_directory
 from gridcount.files.whole import write_whole
 
 ASKED = {"-h", "--help"}
@@ -54,5 +54,14 @@ def _key(words: list[str]) -> str:
     newest = max(path.stat().st_mtime_ns for path in package.rglob("*.py"))
     installed = [Path(folder).stat().st_mtime_ns for folder in sys.path if Path(folder).is_dir()]
     styles = [os.environ.get(name) for name in ("NO_COLOR", "FORCE_COLOR", "TERM")]
-    facts = [__version__, str(package), newest, installed, words, _Printed().isatty(), shutil.get_terminal_size().columns, styles]
+    facts = [
+        __version__,
+        str(package),
+        newest,
+        installed,
+        words,
+        _Printed().isatty(),
+        shutil.get_terminal_size().columns,
+        styles,
+    ]
     return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:24]

@@ -50,7 +50,9 @@ def mean_discrepancy(x: Array, y: Array, width: float, kernel: str) -> Array:
     return jnp.sqrt(similarity(x, x) + similarity(y, y) - 2 * similarity(x, y) + 1e-6)
 
 
-def variational_loss(action: Array, reconstruction: Array, mean: Array, log_std: Array, kl_weight: float) -> Array:
+def variational_loss(
+    action: Array, reconstruction: Array, mean: Array, log_std: Array, kl_weight: float
+) -> Array:
     """A VAE's squared error of reconstruction, and the divergence of its latents N(mean, std) from N(0, 1) by a weight."""
     divergence = 0.5 * (mean**2 + jnp.exp(2 * log_std) - 2 * log_std - 1).mean()
     return ((reconstruction - action) ** 2).mean() + kl_weight * divergence

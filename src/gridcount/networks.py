@@ -50,9 +50,14 @@ class MLP(eqx.Module):
         keys = jax.random.split(key, len(sizes) - 1)
         bounds = [width**-0.5 for width in (sizes[1:-1] if published else sizes[:-2])] + [last_scale]
         shapes = list(pairwise(sizes))
-        self.weights = [jax.random.uniform(k, s, minval=-b, maxval=b) for k, s, b in zip(keys, shapes, bounds, strict=True)]
+        self.weights = [
+            jax.random.uniform(k, s, minval=-b, maxval=b)
+            for k, s, b in zip(keys, shapes, bounds, strict=True)
+        ]
         hidden_bias = HIDDEN_BIAS if published else 0.0
-        self.biases = [jnp.full(size, hidden_bias, jnp.float32) for size in sizes[1:-1]] + [jnp.zeros(sizes[-1])]
+        self.biases = [jnp.full(size, hidden_bias, jnp.float32) for size in sizes[1:-1]] + [
+            jnp.zeros(sizes[-1])
+        ]
         if published:
             last_key = jax.random.fold_in(keys[-1], 1)
             self.biases[-1] = jax.random.uniform(last_key, sizes[-1:], minval=-last_scale, maxval=last_scale)
@@ -60,7 +65,9 @@ class MLP(eqx.Module):
         self.shifts = [jnp.zeros(size) for size in sizes[1:-1]] if layer_norm else []
         self.norm_after = norm_after
 
-    def __call__(self, x: Array, *, features_first: bool = False, dropout: float = 0.0, key: Array | None = None) -> Array:
+    def __call__(
+        self, x: Array, *, features_first: bool = False, dropout: float = 0.0, key: Array | None = None
+    ) -> Array:
         """[rows, in] -> [rows, out], or with features first [in, rows] -> [out, rows]: the same numbers, another order in memory.
 
         With a key, each hidden unit of each row is left out with probability `dropout`.
@@ -82,7 +89,10 @@ class MLP(eqx.Module):
     def perceptron(self, outputs: int | None = None) -> Perceptron:
         """The same layers as arrays that act without this library; with only the first `outputs`, where given."""
         last = slice(outputs)
-        weights, biases = [*self.weights[:-1], self.weights[-1][:, last]], [*self.biases[:-1], self.biases[-1][last]]
+        weights, biases = (
+            [*self.weights[:-1], self.weights[-1][:, last]],
+            [*self.biases[:-1], self.biases[-1][last]],
+        )
         return Perceptron(weights, biases, self.gains, self.shifts, self.norm_after)
 
 
@@ -90,7 +100,9 @@ class Critics(eqx.Module):
     """An ensemble of independent Q functions with one leading axis over all weights."""
 
     members: MLP
-    priors: MLP | None  # networks that never learn, added to the members' outputs (randomised prior functions); None: there are none
+    priors: (
+        MLP | None
+    )  # networks that never learn, added to the members' outputs (randomised prior functions); None: there are none
     prior_scale: float = eqx.field(static=True)
 
     def __init__(
@@ -107,19 +119,31 @@ class Critics(eqx.Module):
         initialisation: Initialisation = "fan-in",
     ):
         sizes = (observation_dim + action_dim, *hidden, 1)
-        make = eqx.filter_vmap(lambda k: MLP(sizes, k, layer_norm=layer_norm, norm_after=norm_after, initialisation=initialisation))
+        make = eqx.filter_vmap(
+            lambda k: MLP(
+                sizes, k, layer_norm=layer_norm, norm_after=norm_after, initialisation=initialisation
+            )
+        )
         self.members = make(jax.random.split(key, count))
         self.priors = make(jax.random.split(jax.random.fold_in(key, 1), count)) if prior_scale else None
         self.prior_scale = float(prior_scale)
 
-    def __call__(self, observation: Array, action: Array, *, dropout: float = 0.0, key: Array | None = None) -> Array:
+    def __call__(
+        self, observation: Array, action: Array, *, dropout: float = 0.0, key: Array | None = None
+    ) -> Array:
         """Q of each critic: [critics, rows]; with a key, each leaves hidden units of its own out."""
         x = jnp.concatenate([observation, action], axis=-1)
         q = self._run(self.members, x, dropout, key)
-        return q if self.priors is None else q + self.prior_scale * jax.lax.stop_gradient(self._run(self.priors, x, 0.0, None))
+        return (
+            q
+            if self.priors is None
+            else q + self.prior_scale * jax.lax.stop_gradient(self._run(self.priors, x, 0.0, None))
+        )
 
     def _run(self, networks: MLP, x: Array, dropout: float, key: Array | None) -> Array:
-        features_first = len(x) >= TALL and not networks.norm_after  # which is faster rows first (measured on ReBRAC's 1,024)
+        features_first = (
+            len(x) >= TALL and not networks.norm_after
+        )  # which is faster rows first (measured on ReBRAC's 1,024)
         layout = x.T if features_first else x
         q: Array
         if key is None:
@@ -206,7 +230,15 @@ class Deterministic(eqx.Module):
 
     trunk: MLP
 
-    def __init__(self, observation_dim: int, action_dim: int, hidden: tuple[int, ...], key: Array, *, layer_norm: bool = False):
+    def __init__(
+        self,
+        observation_dim: int,
+        action_dim: int,
+        hidden: tuple[int, ...],
+        key: Array,
+        *,
+        layer_norm: bool = False,
+    ):
         self.trunk = MLP((observation_dim, *hidden, action_dim), key, layer_norm=layer_norm, last_scale=1e-3)
 
     def __call__(self, observation: Array) -> Array:
@@ -221,7 +253,9 @@ class Deterministic(eqx.Module):
 def _squashed_log_prob(raw: Array, noise: Array, log_std: Array) -> Array:
     """Log-density of tanh(raw), where raw lies `noise` standard deviations from a Gaussian's mean."""
     gaussian = -0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)
-    squash = 2 * (jnp.log(2.0) - raw - jax.nn.softplus(-2 * raw))  # log of tanh's derivative, without cancellation
+    squash = 2 * (
+        jnp.log(2.0) - raw - jax.nn.softplus(-2 * raw)
+    )  # log of tanh's derivative, without cancellation
     return (gaussian - squash).sum(axis=-1)
 
 
@@ -231,11 +265,17 @@ class ConditionalVAE(eqx.Module):
     encoder: MLP
     decoder: MLP
 
-    def __init__(self, observation_dim: int, action_dim: int, latent_dim: int, hidden: tuple[int, ...], key: Array):
+    def __init__(
+        self, observation_dim: int, action_dim: int, latent_dim: int, hidden: tuple[int, ...], key: Array
+    ):
         encoder_key, decoder_key = jax.random.split(key)
         last_scale = hidden[-1] ** -0.5  # like every other layer
-        self.encoder = MLP((observation_dim + action_dim, *hidden, 2 * latent_dim), encoder_key, last_scale=last_scale)
-        self.decoder = MLP((observation_dim + latent_dim, *hidden, action_dim), decoder_key, last_scale=last_scale)
+        self.encoder = MLP(
+            (observation_dim + action_dim, *hidden, 2 * latent_dim), encoder_key, last_scale=last_scale
+        )
+        self.decoder = MLP(
+            (observation_dim + latent_dim, *hidden, action_dim), decoder_key, last_scale=last_scale
+        )
 
     @property
     def latent_dim(self) -> int:
@@ -260,7 +300,11 @@ class ConditionalVAE(eqx.Module):
     def __call__(self, observation: Array, action: Array, key: Array) -> tuple[Array, Array, Array]:
         """The action decoded from a sampled latent, and the latent's mean and log-deviation."""
         mean, log_std = self.encode(observation, action)
-        return self.decode(observation, mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)), mean, log_std
+        return (
+            self.decode(observation, mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)),
+            mean,
+            log_std,
+        )
 
 
 class Normaliser(eqx.Module):
@@ -285,7 +329,9 @@ class Normaliser(eqx.Module):
         return (observation - self.mean) / self.deviation
 
 
-def make_actor(network: Perceptron, normaliser: Normaliser | None = None, columns: Array | None = None) -> Actor:
+def make_actor(
+    network: Perceptron, normaliser: Normaliser | None = None, columns: Array | None = None
+) -> Actor:
     """A policy of a network and its normalisation of observations."""
     if normaliser is None:
         return Actor(network, columns)
@@ -303,14 +349,19 @@ def column_moments(observation: Any) -> tuple[NDArray[np.float64], NDArray[np.fl
 
 def drop(x: Array, rate: float, key: Array) -> Array:
     """Dropout: each number is 0 with probability `rate`, and the others are scaled to keep the mean."""
-    kept = jax.random.bits(key, x.shape, "uint16") >= round(rate * 2**16)  # 16 bits are precise enough, and half the work of 32
+    kept = jax.random.bits(key, x.shape, "uint16") >= round(
+        rate * 2**16
+    )  # 16 bits are precise enough, and half the work of 32
     return jnp.where(kept, x / (1 - rate), 0)
 
 
 def drop_units(network: MLP, rate: float, key: Array) -> MLP:
     """The network (or ensemble of them) with each hidden unit left out with probability `rate`, for all rows alike."""
     keys = jax.random.split(key, len(network.weights) - 1)
-    rest = [weight * drop(jnp.ones(weight.shape[:-1]), rate, k)[..., None] for weight, k in zip(network.weights[1:], keys, strict=True)]
+    rest = [
+        weight * drop(jnp.ones(weight.shape[:-1]), rate, k)[..., None]
+        for weight, k in zip(network.weights[1:], keys, strict=True)
+    ]
     thinned: MLP = eqx.tree_at(lambda n: n.weights, network, [network.weights[0], *rest])
     return thinned
 

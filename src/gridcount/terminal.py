@@ -10,8 +10,8 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.progress import Progress
 from rich.segment import Segment
 
-from gridcount.data.catalogue import unknown
-from gridcount.data.plain_text import printable
+from gridcount.catalogue import unknown
+from gridcount.plain_text import printable
 
 Result = TypeVar("Result")
 
@@ -44,7 +44,10 @@ def with_bar(name: str, work: Callable[[Callable[[int, int], None]], Result]) ->
 
         def progress(done: int, total: int) -> None:
             if not task:
-                console.print(f"generating {total:,} transitions of {name} (only once; the file is kept)", soft_wrap=True)
+                console.print(
+                    f"generating {total:,} transitions of {name} (only once; the file is kept)",
+                    soft_wrap=True,
+                )
                 task.append(bar.add_task("generating", total=total))
             bar.update(task[0], completed=done)
 

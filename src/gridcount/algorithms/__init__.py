@@ -25,7 +25,7 @@ from gridcount.algorithms.td3 import TD3
 from gridcount.algorithms.td3_bc import TD3BC
 from gridcount.algorithms.td3_cvae import TD3CVAE
 from gridcount.algorithms.uwac import UWAC
-from gridcount.data.catalogue import unknown
+from gridcount.catalogue import unknown
 
 BUILT_IN: dict[str, type[Any]] = {
     "bc": BC,
@@ -84,5 +84,7 @@ def make_algorithm(name: str, dataset: str, preset: str = "paper", **changes: An
 
 def describe(name: str) -> About:
     """Where an algorithm comes from; of one that another package registers, the package."""
-    about: About | None = vars(ALGORITHMS[name]).get("about")  # its own, not that of an algorithm it derives from
+    about: About | None = vars(ALGORITHMS[name]).get(
+        "about"
+    )  # its own, not that of an algorithm it derives from
     return about or About("", ALGORITHMS.package(name), "")

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.ranges import Positive, Step, Whole
 from gridcount.algorithms.steps import descend
-from gridcount.data.transitions import Batch, Transitions
 from gridcount.networks import Deterministic, Normaliser
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 
 class BCState(NamedTuple):
@@ -34,12 +34,18 @@ class BCState(NamedTuple):
 class BC:
     """Behavioural cloning of the whole log, or of its best episodes."""
 
-    about = About("imitation", "Fujimoto and Gu 2021, arXiv:2106.06860; X%BC: Chen et al. 2021", "only a measure of missing support")
+    about = About(
+        "imitation",
+        "Fujimoto and Gu 2021, arXiv:2106.06860; X%BC: Chen et al. 2021",
+        "only a measure of missing support",
+    )
 
     hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of the policy
     batch_size: Whole = 256  # rows per update
     policy_rate: Positive = 3e-4  # Adam step of the policy
-    best_share: Step = 1.0  # share of the episodes that is cloned, those of the highest return (the X of X%BC); 1: all
+    best_share: Step = (
+        1.0  # share of the episodes that is cloned, those of the highest return (the X of X%BC); 1: all
+    )
     normalise: bool = True  # shift and scale observations to mean 0 and deviation 1 over the log
 
     def prepare(self, data: Transitions) -> Prepared:
@@ -59,7 +65,9 @@ class BC:
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
         policy = Deterministic(observation_dim, action_dim, self.hidden, key)
         normaliser = Normaliser.fit(rows.observation) if self.normalise else Normaliser.none(observation_dim)
-        return BCState(policy, normaliser, optax.adam(self.policy_rate).init(policy), jnp.zeros((), jnp.int32))
+        return BCState(
+            policy, normaliser, optax.adam(self.policy_rate).init(policy), jnp.zeros((), jnp.int32)
+        )
 
     def update(self, state: BCState, batch: Batch, key: Array) -> tuple[BCState, Metrics]:
         """One step down the mean squared error; it is deterministic, so the key is not used."""
@@ -68,7 +76,9 @@ class BC:
         def loss(policy: Deterministic) -> tuple[Array, Metrics]:
             return ((policy(observation) - batch.action) ** 2).mean(), {}
 
-        policy, optimiser, value, _ = descend(optax.adam(self.policy_rate), loss, state.policy, state.policy_optimiser)
+        policy, optimiser, value, _ = descend(
+            optax.adam(self.policy_rate), loss, state.policy, state.policy_optimiser
+        )
         return BCState(policy, state.normaliser, optimiser, state.updates + 1), {"policy_loss": value}
 
     def actor(self, state: BCState) -> Actor:

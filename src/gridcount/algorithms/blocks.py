@@ -10,11 +10,13 @@ import numpy as np
 from jax import Array
 
 from gridcount.algorithms.contract import Metrics, Report
-from gridcount.data.transitions import Batch
+from gridcount.transitions import Batch
 
 PRETRAINING_BLOCK = 1000  # updates between reports
 
-Block = Callable[..., tuple[Any, Metrics]]  # of (state, rows, key, start), and `updates` where not as many as usual
+Block = Callable[
+    ..., tuple[Any, Metrics]
+]  # of (state, rows, key, start), and `updates` where not as many as usual
 
 
 class Learner(Protocol):
@@ -59,7 +61,9 @@ def make_block(learner: Learner, updates: int) -> Block:
     The rows are an argument, because a closed-over array would be compiled into the program.
     """
 
-    def block(state: Any, rows: Batch, key: Array, start: Array, updates: int = updates) -> tuple[Any, Metrics]:
+    def block(
+        state: Any, rows: Batch, key: Array, start: Array, updates: int = updates
+    ) -> tuple[Any, Metrics]:
         draws = draw(key, start, updates, learner.batch_size, len(rows.reward))
         batches = jax.tree.map(lambda column: column[draws.indices], rows)
         return learn(learner, state, batches, draws.keys)
@@ -67,7 +71,9 @@ def make_block(learner: Learner, updates: int) -> Block:
     return block
 
 
-def learn_first(learner: Learner, state: Any, rows: Batch, key: Array, updates: int, what: str, report: Report) -> Any:
+def learn_first(
+    learner: Learner, state: Any, rows: Batch, key: Array, updates: int, what: str, report: Report
+) -> Any:
     """The state after `updates` updates that an algorithm's `init` makes before training proper, with a report after each block.
 
     Of memory-mapped rows only the batches are read. If `init` is only traced for the shape of its state, the state is returned

@@ -6,13 +6,15 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jax import Array
 
-from gridcount.data.transitions import Batch, Transitions
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 State = TypeVar("State")
 EPOCH = 1000  # updates: the unit of T in the paper, of its training lengths, and of what is compiled as one program
 Metrics = dict[str, Array]
-Report = Callable[[str, int, int], None]  # receives what is pre-trained, its updates done, and its total updates
+Report = Callable[
+    [str, int, int], None
+]  # receives what is pre-trained, its updates done, and its total updates
 
 
 def ignore_report(what: str, done: int, updates: int) -> None:
@@ -61,9 +63,18 @@ def with_old_names(algorithm: type[Any], values: dict[str, Any]) -> dict[str, An
     return _translated(algorithm, values, lambda names: {new: old for old, new in names.items()})
 
 
-def _translated(algorithm: type[Any], values: dict[str, Any], direction: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, Any]:
-    names = {each.name: direction(each.metadata["renamed"]) for each in fields(algorithm) if "renamed" in each.metadata}
-    return {name: names[name].get(value, value) if name in names and isinstance(value, str) else value for name, value in values.items()}
+def _translated(
+    algorithm: type[Any], values: dict[str, Any], direction: Callable[[dict[str, str]], dict[str, str]]
+) -> dict[str, Any]:
+    names = {
+        each.name: direction(each.metadata["renamed"])
+        for each in fields(algorithm)
+        if "renamed" in each.metadata
+    }
+    return {
+        name: names[name].get(value, value) if name in names and isinstance(value, str) else value
+        for name, value in values.items()
+    }
 
 
 class About(NamedTuple):

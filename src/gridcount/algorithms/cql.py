@@ -26,10 +26,10 @@ from gridcount.algorithms.sac import (
     step_temperature,
 )
 from gridcount.algorithms.steps import descend, descend_in_parts, in_parts
-from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, conservative_gap, td_target
 from gridcount.networks import Critics, TanhGaussian
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 PART = 64  # rows of a batch that are learnt from at a time, each with all its sampled actions
 SAMPLES_OF_A_KIND = 10  # in the authors' code and in CORL's, whose thresholds are known
@@ -65,16 +65,32 @@ class Part(NamedTuple):
 class CQL(SoftFields):
     """SAC whose critics are conservative about actions the log does not hold."""
 
-    about = About("value penalty", "Kumar et al. 2020, arXiv:2006.04779", "a penalty by cell instead of one weight for all unseen actions")
+    about = About(
+        "value penalty",
+        "Kumar et al. 2020, arXiv:2006.04779",
+        "a penalty by cell instead of one weight for all unseen actions",
+    )
 
     policy_rate: Positive = 1e-4  # Adam step of the policy and the temperature (the authors' code)
-    conservatism: Weight = 5.0  # weight of the gap between sampled and logged actions (alpha; 5 or 10 in the authors' code)
-    lagrange_threshold: Number | None = None  # tune a multiplier so that the weighted gap stays near this (tau); None: fixed weight
-    scale_threshold: bool = added_later(False)  # lower the threshold to correct for fewer than 10 sampled actions of a kind
+    conservatism: Weight = (
+        5.0  # weight of the gap between sampled and logged actions (alpha; 5 or 10 in the authors' code)
+    )
+    lagrange_threshold: Number | None = (
+        None  # tune a multiplier so that the weighted gap stays near this (tau); None: fixed weight
+    )
+    scale_threshold: bool = added_later(
+        False
+    )  # lower the threshold to correct for fewer than 10 sampled actions of a kind
     sampled_actions: Whole = 10  # actions drawn from each of the uniform distribution, pi(s) and pi(s')
-    entropy_backup: bool = False  # bootstrap SAC's entropy too; the authors' default leaves it out (deterministic_backup)
-    max_backup: bool = False  # bootstrap the best of the sampled next actions (max_q_backup in the authors' code)
-    imitation_updates: Count = 0  # the policy imitates the log for so many updates; 40,000 in the authors' code
+    entropy_backup: bool = (
+        False  # bootstrap SAC's entropy too; the authors' default leaves it out (deterministic_backup)
+    )
+    max_backup: bool = (
+        False  # bootstrap the best of the sampled next actions (max_q_backup in the authors' code)
+    )
+    imitation_updates: Count = (
+        0  # the policy imitates the log for so many updates; 40,000 in the authors' code
+    )
 
     def prepare(self, data: Transitions) -> Prepared:
         """CQL takes the rows as they are."""
@@ -108,16 +124,27 @@ class CQL(SoftFields):
             q = critics(*as_rows(part.observation, actions)).reshape(-1, *actions.shape[:2])
             q_data, q_sampled = q[:, 0], q[:, 1:]
             loss_in = bellman_loss(q_data, part.target)
-            gap = conservative_gap(q_sampled, part.log_density.T, q_data)  # the regulariser of Eq. 4, per critic
+            gap = conservative_gap(
+                q_sampled, part.log_density.T, q_data
+            )  # the regulariser of Eq. 4, per critic
             penalty = multiplier * (self.conservatism * gap - threshold(self))  # appendix F
-            metrics = {"loss_in": loss_in, "gap": gap.mean(), "q_data": q_data.mean(), "q_sampled": q_sampled.mean()}
+            metrics = {
+                "loss_in": loss_in,
+                "gap": gap.mean(),
+                "q_data": q_data.mean(),
+                "q_sampled": q_sampled.mean(),
+            }
             return loss_in + penalty.sum(), metrics
 
         adam, parts = optax.adam(self.critic_rate), in_parts(whole, PART)
-        critics, optimiser, value, metrics = descend_in_parts(adam, critic_loss, learner.critics, learner.critic_optimiser, parts)
+        critics, optimiser, value, metrics = descend_in_parts(
+            adam, critic_loss, learner.critics, learner.critic_optimiser, parts
+        )
         learner = learner._replace(critics=critics, critic_optimiser=optimiser)
         log_multiplier, multiplier_optimiser = state.log_multiplier, state.multiplier_optimiser
-        if self.lagrange_threshold is not None:  # raise the multiplier while the weighted gap is above the threshold
+        if (
+            self.lagrange_threshold is not None
+        ):  # raise the multiplier while the weighted gap is above the threshold
             slope = -multiplier * (self.conservatism * metrics["gap"] - threshold(self))
             change, multiplier_optimiser = optax.adam(self.critic_rate).update(slope, multiplier_optimiser)
             log_multiplier = log_multiplier + change
@@ -145,14 +172,18 @@ def threshold(config: CQL) -> float:
     are: with `scale_threshold` the same is taken from the threshold, which is for ten.
     """
     shift = math.log(SAMPLES_OF_A_KIND / config.sampled_actions) if config.scale_threshold else 0.0
-    return 0.0 if config.lagrange_threshold is None else config.lagrange_threshold - config.conservatism * shift
+    return (
+        0.0 if config.lagrange_threshold is None else config.lagrange_threshold - config.conservatism * shift
+    )
 
 
 def sample_actions(policy: TanhGaussian, batch: Batch, count: int, key: Array) -> Sampled:
     """Uniform actions, and those of the policy at s and at s', with their log-densities."""
     uniform_key, policy_key, next_key = jax.random.split(key, 3)
     uniform = jax.random.uniform(uniform_key, (count, *batch.action.shape), minval=-1, maxval=1)
-    uniform_density = jnp.full(uniform.shape[:2], -batch.action.shape[-1] * math.log(2))  # 1/2 per dimension of [-1, 1]
+    uniform_density = jnp.full(
+        uniform.shape[:2], -batch.action.shape[-1] * math.log(2)
+    )  # 1/2 per dimension of [-1, 1]
     action, log_prob = policy.sample_many(batch.observation, count, policy_key)
     next_action, next_log_prob = policy.sample_many(batch.next_observation, count, next_key)
     log_density = jnp.concatenate([uniform_density, log_prob, next_log_prob])
@@ -167,11 +198,15 @@ def as_rows(observation: Array, actions: Array) -> tuple[Array, Array]:
 
 def best_target(config: CQL, state: SACState, batch: Batch, next_action: Array) -> Array:
     """y = r + discount * (1 - terminated) * min_k max_i Qtarget_k(s', a'_i)."""
-    next_q = state.target_critics(*as_rows(batch.next_observation, next_action)).reshape(-1, *next_action.shape[:2])
+    next_q = state.target_critics(*as_rows(batch.next_observation, next_action)).reshape(
+        -1, *next_action.shape[:2]
+    )
     return td_target(batch.reward, batch.terminated, next_q.max(axis=1).min(axis=0), config.discount)
 
 
-def step_imitation(config: CQL, state: SACState, batch: Batch, key: Array, temperature: Array) -> tuple[SACState, Metrics]:
+def step_imitation(
+    config: CQL, state: SACState, batch: Batch, key: Array, temperature: Array
+) -> tuple[SACState, Metrics]:
     """Ascend log pi(a|s) of the log's actions, with SAC's entropy."""
 
     def loss(policy: TanhGaussian) -> tuple[Array, Metrics]:
@@ -180,6 +215,8 @@ def step_imitation(config: CQL, state: SACState, batch: Batch, key: Array, tempe
         value = (temperature * log_prob - policy.log_prob(batch.observation, batch.action)).mean()
         return value, {"entropy": -log_prob.mean(), "q_policy": jax.lax.stop_gradient(q).mean()}
 
-    policy, optimiser, value, metrics = descend(optax.adam(config.policy_rate), loss, state.policy, state.policy_optimiser)
+    policy, optimiser, value, metrics = descend(
+        optax.adam(config.policy_rate), loss, state.policy, state.policy_optimiser
+    )
     state = state._replace(policy=policy, policy_optimiser=optimiser)
     return state, metrics | {"policy_loss": value, "temperature": temperature}

@@ -22,17 +22,19 @@ from gridcount.algorithms.sac import (
     step_temperature,
 )
 from gridcount.algorithms.sac_n import EnsembleFields, prepare_rewards
-from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, ensemble_similarity
 from gridcount.networks import Critics
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 
 @dataclass(frozen=True)
 class EDAC(EnsembleFields):
     """SAC-N with diversified action gradients."""
 
-    about = About("ensemble", "An et al. 2021, arXiv:2110.01548", "uncertainty where all critics extrapolate alike")
+    about = About(
+        "ensemble", "An et al. 2021, arXiv:2110.01548", "uncertainty where all critics extrapolate alike"
+    )
 
     diversity: Weight = 1.0  # weight of the cosines between the critics' action gradients (eta)
     compare_some: bool = False  # compare min(N, dim A) random critics per update, as the authors' code does; the paper compares all
@@ -44,7 +46,9 @@ class EDAC(EnsembleFields):
     def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> SACState:
         """SAC's networks with N critics; at least two, because critics are compared."""
         if self.n_critics < 2:
-            raise ValueError(f"n_critics is {self.n_critics}; EDAC compares critics with each other, so it needs at least 2")
+            raise ValueError(
+                f"n_critics is {self.n_critics}; EDAC compares critics with each other, so it needs at least 2"
+            )
         return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1], self.n_critics)
 
     def update(self, state: SACState, batch: Batch, key: Array) -> tuple[SACState, Metrics]:
@@ -61,7 +65,12 @@ class EDAC(EnsembleFields):
                 slopes = slopes[jax.random.permutation(member_key, self.n_critics)[:some]]
             similarity = ensemble_similarity(slopes)
             loss_in = bellman_loss(q, target)
-            metrics = {"loss_in": loss_in, "similarity": similarity, "q_data": q.mean(), "q_spread": q.std(axis=0).mean()}
+            metrics = {
+                "loss_in": loss_in,
+                "similarity": similarity,
+                "q_data": q.mean(),
+                "q_spread": q.std(axis=0).mean(),
+            }
             return loss_in + self.diversity * similarity, metrics
 
         state, metrics = step_critics(self, state, critic_loss)

@@ -18,30 +18,48 @@ from gridcount.algorithms.ranges import AtLeastOne, Count, Number, Weight, Whole
 from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
 from gridcount.counts.grid import CODES, DEFAULT_RESOLUTION, Grid, StateResolution, fit_states
 from gridcount.counts.tables import Table, empty_table, visit_rows
-from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, count_penalty_loss, count_uncertainty
 from gridcount.networks import Critics, Normaliser
+from gridcount.transitions import Batch, Transitions
 
 
 @dataclass(frozen=True)
 class CountFields:
     """Hyper-parameters of counting, whatever the host: fields only, written once."""
 
-    bins: Whole | Literal["auto"] = "auto"  # partitions per dimension (alpha in Eq. 2; column m of the paper's table)
+    bins: Whole | Literal["auto"] = (
+        "auto"  # partitions per dimension (alpha in Eq. 2; column m of the paper's table)
+    )
     pessimism: Weight | Literal["auto"] = "auto"  # scale of the uncertainty (alpha of u)
     q_floor: Number | Literal["auto"] = "auto"  # penalised values stay above this; 0 in the paper
     beta: Weight = 1.0  # share of u that is subtracted from Q(s, a~pi)
-    beta_next: Weight = 0.1  # share of u that is subtracted from Q(s', a'~pi), where ood_next_weight is above 0
-    in_weight: Weight = 1.0  # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
-    ood_weight: Weight = 0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
+    beta_next: Weight = (
+        0.1  # share of u that is subtracted from Q(s', a'~pi), where ood_next_weight is above 0
+    )
+    in_weight: Weight = (
+        1.0  # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
+    )
+    ood_weight: Weight = (
+        0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
+    )
     ood_next_weight: Weight = 0.0  # weight of the (s', a'~pi) term; the text says 1, the published results let no gradient through it: 0
-    prior: Literal["none", "dataset", "dataset-only"] = "none"  # initial counts: none, the log's actions, or only ever these
-    relative: bool = False  # subtract only the part of u above u of the log's own action at s; not in the paper
+    prior: Literal["none", "dataset", "dataset-only"] = (
+        "none"  # initial counts: none, the log's actions, or only ever these
+    )
+    relative: bool = (
+        False  # subtract only the part of u above u of the log's own action at s; not in the paper
+    )
     margin: AtLeastOne = 3.0  # width of the grid relative to the data's range (m in Eq. 2)
     state_bins: Whole | None = None  # partitions per state dimension; None: as bins
-    state_resolution: StateResolution = renamed(DEFAULT_RESOLUTION, published="leading")  # which columns distinguish states, and how finely
-    most_visits: Count = added_later(0)  # counts are capped at this, so that u stops decreasing; 0: no cap, as in the paper
-    normalise: bool = added_later(False)  # networks see observations normalised by the log's mean and standard deviation; not in the paper
+    state_resolution: StateResolution = renamed(
+        DEFAULT_RESOLUTION, published="leading"
+    )  # which columns distinguish states, and how finely
+    most_visits: Count = added_later(
+        0
+    )  # counts are capped at this, so that u stops decreasing; 0: no cap, as in the paper
+    normalise: bool = added_later(
+        False
+    )  # networks see observations normalised by the log's mean and standard deviation; not in the paper
     table_megabytes: Whole = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
 
 
@@ -70,7 +88,9 @@ class GPCState(NamedTuple, Generic[Learner]):
 
     def seen_batch(self, batch: Batch) -> Batch:
         """A batch as the networks see it; cells are those of the log's own units."""
-        return batch._replace(observation=self.seen(batch.observation), next_observation=self.seen(batch.next_observation))
+        return batch._replace(
+            observation=self.seen(batch.observation), next_observation=self.seen(batch.next_observation)
+        )
 
 
 class Actions(Protocol):
@@ -101,9 +121,15 @@ def prepare_counts(config: Any, data: Transitions) -> Prepared:
     """Set automatic values and rank every row's state cells."""
     settled, notes = settle(config, data)
     cells, (here, there) = fit_states(
-        data.observation, data.next_observation, int(number(settled.bins)), settled.state_bins, settled.state_resolution
+        data.observation,
+        data.next_observation,
+        int(number(settled.bins)),
+        settled.state_bins,
+        settled.state_resolution,
     )
-    notes["state cells"] = f"{cells.n_cells:,} of {2 * len(data):,} states, {cells.in_words(data.observation_names)}"
+    notes["state cells"] = (
+        f"{cells.n_cells:,} of {2 * len(data):,} states, {cells.in_words(data.observation_names)}"
+    )
     if settled.state_bins is not None and cells.bins < settled.state_bins:
         notes["state_bins"] = (
             f"{cells.bins}, not {settled.state_bins}: --state-resolution even keeps the grid of states within {CODES:,} cells;"
@@ -122,7 +148,9 @@ def init_counts(config: CountFields, learner: Learner, rows: Batch) -> GPCState[
     return GPCState(learner, grid, table, Normaliser.fit(rows.observation) if config.normalise else None)
 
 
-def count(config: CountFields, state: GPCState[Any], batch: Batch, drawn: Actions) -> tuple[Table, Uncertainty]:
+def count(
+    config: CountFields, state: GPCState[Any], batch: Batch, drawn: Actions
+) -> tuple[Table, Uncertainty]:
     """Count the policy's actions at both states, then read them: a pair in use has been seen at least once.
 
     If the table holds only the log's counts, visits are not stored: n is the log's count plus 1.
@@ -135,7 +163,9 @@ def count(config: CountFields, state: GPCState[Any], batch: Batch, drawn: Action
         table, visits = state.table.visit(state_cell, action_cell)
     here, there = jnp.split(visits_uncertainty(config, state, visits), 2)
     if config.relative:
-        logged = table.read(batch.state_cell, state.grid.offset(batch.action)) + (config.prior == "dataset-only")
+        logged = table.read(batch.state_cell, state.grid.offset(batch.action)) + (
+            config.prior == "dataset-only"
+        )
         here = jnp.maximum(here - visits_uncertainty(config, state, jnp.maximum(logged, 1)), 0.0)
     return table, Uncertainty(here, there, visits)
 
@@ -165,9 +195,13 @@ def counted_loss(
         observation, action = (jnp.concatenate(parts) for parts in zip(*terms, strict=True))
         q_data, q_policy, *q_next = jnp.split(critics(observation, action), len(terms), axis=1)
         loss_in = config.in_weight * bellman_loss(q_data, target)  # Eq. 5
-        loss_ood = config.ood_weight * count_penalty_loss(q_policy, config.beta * uncertainty.here, floor)  # Eq. 6
+        loss_ood = config.ood_weight * count_penalty_loss(
+            q_policy, config.beta * uncertainty.here, floor
+        )  # Eq. 6
         if q_next:
-            loss_ood += config.ood_next_weight * count_penalty_loss(q_next[0], config.beta_next * uncertainty.there, floor)  # Eq. 7
+            loss_ood += config.ood_next_weight * count_penalty_loss(
+                q_next[0], config.beta_next * uncertainty.there, floor
+            )  # Eq. 7
         return loss_in + loss_ood, {"loss_in": loss_in, "loss_ood": loss_ood, "q_data": q_data.mean()}
 
     return loss

@@ -17,15 +17,25 @@ from jax import Array
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report, run_length
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.ranges import Number, Positive, Step, Weight, Whole
-from gridcount.algorithms.td3 import PolicyLoss, TD3Fields, TD3State, bellman_target, init_networks, step_critics, step_policy
+from gridcount.algorithms.td3 import (
+    PolicyLoss,
+    TD3Fields,
+    TD3State,
+    bellman_target,
+    init_networks,
+    step_critics,
+    step_policy,
+)
 from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
 from gridcount.counts.units import RewardUnits
-from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, counted_gap_loss, deviations_apart, log_uncertainty, polyak
 from gridcount.networks import Critics, Deterministic, Normaliser, column_moments
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
-PRIOR_ROWS = 8  # a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
+PRIOR_ROWS = (
+    8  # a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
+)
 LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action counts as constant
 STEADY = 0.5  # share of the schedule after which the policy's rate falls
 ROUNDING = 1e-6  # a deviation below this share of the mean is an error of 32-bit numbers
@@ -52,7 +62,11 @@ class AnchorState(NamedTuple):
 class GPCAnchor(TD3Fields):
     """TD3 with count-based pessimism and a policy anchored to the log, in the log's own units."""
 
-    about = About("count", "GPC in the log's own units, added to TD3; ours", "its pessimism, its cells and its unit of distance")
+    about = About(
+        "count",
+        "GPC in the log's own units, added to TD3; ours",
+        "its pessimism, its cells and its unit of distance",
+    )
 
     hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of policy and critics
     layer_norm: bool = True  # LayerNorm in the critics
@@ -61,35 +75,55 @@ class GPCAnchor(TD3Fields):
     anchor: Weight = 0.2  # weight of the squared distance to the log's action in deviations (lambda); values are divided by their gain
     pessimism: Weight = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
     support_cost: Weight = 6.0  # what acting where the log never did costs over the horizon, in units of the spread of its returns (kappa)
-    ood_weight: Weight = 0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
-    ood_noise: Weight = 1.0  # noise on the policy's actions whose values are penalised, in the log's deviations
+    ood_weight: Weight = (
+        0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
+    )
+    ood_noise: Weight = (
+        1.0  # noise on the policy's actions whose values are penalised, in the log's deviations
+    )
     smoothing: Weight = 0.25  # noise on the target policy's actions, in the log's deviations
     smoothing_limit: Weight = 2.5  # both noises are clipped to plus or minus this, in the log's deviations
-    q_floor: Number | Literal["auto"] = "auto"  # targets stay above this; auto: the worst discounted return of the log
-    reward_level: Number | Literal["auto"] = "auto"  # subtracted from every reward; auto: their mean if only differences matter, else 0
-    value_level: Number | Literal["auto"] = "auto"  # part of a return that reward_level removes, to report values in the log's units
-    reward_unit: Positive | Literal["auto"] = "auto"  # divisor of rewards; auto: such that the log's returns have the spread value_spread
+    q_floor: Number | Literal["auto"] = (
+        "auto"  # targets stay above this; auto: the worst discounted return of the log
+    )
+    reward_level: Number | Literal["auto"] = (
+        "auto"  # subtracted from every reward; auto: their mean if only differences matter, else 0
+    )
+    value_level: Number | Literal["auto"] = (
+        "auto"  # part of a return that reward_level removes, to report values in the log's units
+    )
+    reward_unit: Positive | Literal["auto"] = (
+        "auto"  # divisor of rewards; auto: such that the log's returns have the spread value_spread
+    )
     value_spread: Positive = 10.0  # standard deviation of the log's discounted returns, as networks see them
     rows_per_cell: Whole = 128  # rows of the log in a state cell, at least
     bins: Whole = 20  # partitions of each action dimension in which the log's actions are counted
     average_step: Step = 0.001  # how far the acting policy moves towards the learning one per update
-    schedule_updates: Whole | Literal["auto"] = run_length("auto")  # the policy's rate falls over the second half; auto: of the run
+    schedule_updates: Whole | Literal["auto"] = run_length(
+        "auto"
+    )  # the policy's rate falls over the second half; auto: of the run
 
     def prepare(self, data: Transitions) -> Prepared:
         """Automatic values from the log, and every row's cell."""
         units = RewardUnits.fit(data, self.discount)
         cells = AdaptiveCells.fit(data.observation, data.action, self.rows_per_cell)
         here, there = cells.rank(data.observation), cells.rank(data.next_observation)
-        notes = {"state cells": f"{cells.n_cells:,} of {self.rows_per_cell} rows or more, by {cells.in_words(data.observation_names)}"}
+        notes = {
+            "state cells": f"{cells.n_cells:,} of {self.rows_per_cell} rows or more, by {cells.in_words(data.observation_names)}"
+        }
         settled = self
         if self.reward_level == "auto":
             settled = replace(settled, reward_level=units.level)
-            notes["reward_level"] = f"{units.level:.4g}: " + ("the mean reward" if units.level else "episode lengths can vary")
+            notes["reward_level"] = f"{units.level:.4g}: " + (
+                "the mean reward" if units.level else "episode lengths can vary"
+            )
         if self.value_level == "auto":
             settled = replace(settled, value_level=number(settled.reward_level) * units.steps)
         if self.reward_unit == "auto":
             settled = replace(settled, reward_unit=units.spread / self.value_spread)
-            notes["reward_unit"] = f"{settled.reward_unit:.4g}: the log's discounted returns have a spread of {units.spread:.4g}"
+            notes["reward_unit"] = (
+                f"{settled.reward_unit:.4g}: the log's discounted returns have a spread of {units.spread:.4g}"
+            )
         if self.q_floor == "auto":
             settled = replace(settled, q_floor=units.worst)
             notes["q_floor"] = f"{units.worst:.4g}: the worst discounted return of the log"
@@ -120,17 +154,23 @@ class GPCAnchor(TD3Fields):
         )
         deviation, next_deviation = state.deviation[batch.state_cell], state.deviation[batch.next_state_cell]
         action = self._noisy(learner.policy(batch.observation), self.ood_noise * deviation, action_key)
-        next_action = self._noisy(learner.target_policy(batch.next_observation), self.smoothing * next_deviation, next_key)
+        next_action = self._noisy(
+            learner.target_policy(batch.next_observation), self.smoothing * next_deviation, next_key
+        )
         next_count = state.counts(batch.next_state_cell, next_action)
         cost = log_uncertainty(next_count, (1 - self.discount) * self.support_cost * self.value_spread)
-        target = jnp.maximum(bellman_target(self, learner, batch, next_action, cost), self._scaled(number(self.q_floor)))
+        target = jnp.maximum(
+            bellman_target(self, learner, batch, next_action, cost), self._scaled(number(self.q_floor))
+        )
         count = state.counts(batch.state_cell, action)
         uncertainty = log_uncertainty(count, self.pessimism * self.value_spread)
 
         def critic_loss(critics: Critics) -> tuple[Array, Metrics]:
             # One pass through the networks for both terms, with fewer and larger matrices.
             observation = jnp.concatenate([batch.observation, batch.observation])
-            q_data, q_policy = jnp.split(critics(observation, jnp.concatenate([batch.action, action])), 2, axis=1)
+            q_data, q_policy = jnp.split(
+                critics(observation, jnp.concatenate([batch.action, action])), 2, axis=1
+            )
             loss_in = bellman_loss(q_data, target)
             gap = counted_gap_loss(q_policy, q_data, uncertainty)
             return loss_in + self.ood_weight * gap, {"loss_in": loss_in, "gap": gap, "q_data": q_data.mean()}
@@ -150,7 +190,9 @@ class GPCAnchor(TD3Fields):
 
     def uncertainty(self, state: AnchorState, state_cell: Array, action: Array) -> Array:
         """How little the log knows of actions in some state cells: u, in the log's units."""
-        return log_uncertainty(state.counts(state_cell, action), self.pessimism * self.value_spread * number(self.reward_unit))
+        return log_uncertainty(
+            state.counts(state_cell, action), self.pessimism * self.value_spread * number(self.reward_unit)
+        )
 
     def _noisy(self, action: Array, deviation: Array, key: Array) -> Array:
         """An action with clipped Gaussian noise of a deviation, within [-1, 1]."""
@@ -189,7 +231,9 @@ def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) ->
         q, pull = jax.vjp(value, jax.lax.stop_gradient(action))
         slope = pull(jnp.ones_like(q))[0]
         gain = jnp.sqrt(((slope * deviation) ** 2).sum(axis=-1).mean()) + 1e-8
-        climbed = (jax.lax.stop_gradient(slope / gain) * action).sum(axis=-1).mean()  # has the gradient of Q / gain in the policy
+        climbed = (
+            (jax.lax.stop_gradient(slope / gain) * action).sum(axis=-1).mean()
+        )  # has the gradient of Q / gain in the policy
         distance = deviations_apart(action, batch.action, deviation).mean()
         return anchor * distance - climbed, {"q_policy": q.mean(), "gain": gain, "imitation": distance}
 
@@ -218,5 +262,7 @@ def varying_columns(observation: Any) -> tuple[Any, Normaliser]:
     sample = np.asarray(observation[:: max(1, len(observation) // SKEWNESS_ROWS)], np.float64)[:, varying]
     skewness = (((sample - mean[varying]) / scale) ** 3).mean(axis=0)
     order = np.argsort(skewness, kind="stable")
-    normaliser = Normaliser(jnp.asarray(mean[varying][order], jnp.float32), jnp.asarray(scale[order], jnp.float32))
+    normaliser = Normaliser(
+        jnp.asarray(mean[varying][order], jnp.float32), jnp.asarray(scale[order], jnp.float32)
+    )
     return varying[order], normaliser

@@ -11,10 +11,28 @@ import jax
 from jax import Array
 
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
-from gridcount.algorithms.gpc import CountFields, GPCState, count, counted_loss, init_counts, prepare_counts, read_uncertainty
-from gridcount.algorithms.td3 import TD3Fields, TD3State, ascend, bellman_target, first, init_networks, smoothed, step_critics, step_policy
-from gridcount.data.transitions import Batch, Transitions
+from gridcount.algorithms.gpc import (
+    CountFields,
+    GPCState,
+    count,
+    counted_loss,
+    init_counts,
+    prepare_counts,
+    read_uncertainty,
+)
+from gridcount.algorithms.td3 import (
+    TD3Fields,
+    TD3State,
+    ascend,
+    bellman_target,
+    first,
+    init_networks,
+    smoothed,
+    step_critics,
+    step_policy,
+)
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 
 class Draw(NamedTuple):
@@ -28,7 +46,9 @@ class Draw(NamedTuple):
 class GPCTD3(CountFields, TD3Fields):
     """TD3 with count-based pessimism on the policy's own actions."""
 
-    about = About("count", "GPC added to TD3 (Fujimoto et al. 2018); ours", "its pessimism, with a deterministic policy")
+    about = About(
+        "count", "GPC added to TD3 (Fujimoto et al. 2018); ours", "its pessimism, with a deterministic policy"
+    )
 
     def prepare(self, data: Transitions) -> Prepared:
         """Set automatic values and rank every row's state cells."""
@@ -36,9 +56,13 @@ class GPCTD3(CountFields, TD3Fields):
 
     def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> GPCState[TD3State]:
         """TD3's networks, the grid over the log's actions, and the table with its prior."""
-        return init_counts(self, init_networks(self, key, rows.observation.shape[1], rows.action.shape[1]), rows)
+        return init_counts(
+            self, init_networks(self, key, rows.observation.shape[1], rows.action.shape[1]), rows
+        )
 
-    def update(self, state: GPCState[TD3State], batch: Batch, key: Array) -> tuple[GPCState[TD3State], Metrics]:
+    def update(
+        self, state: GPCState[TD3State], batch: Batch, key: Array
+    ) -> tuple[GPCState[TD3State], Metrics]:
         """One step of TD3 with the penalty in its critics' loss."""
         learner, batch = state.learner, state.seen_batch(batch)
         action_key, next_key = jax.random.split(key)

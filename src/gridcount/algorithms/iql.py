@@ -18,10 +18,10 @@ from jax import Array
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report, run_length
 from gridcount.algorithms.ranges import Inside, Positive, Share, Step, Weight, Whole
 from gridcount.algorithms.steps import descend
-from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import advantage_weight, bellman_loss, expectile_loss, polyak, td_target
 from gridcount.networks import MLP, Critics, make_actor
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 LOG_STD_RANGE = (-5.0, 2.0)  # as in the authors' code
 
@@ -40,7 +40,9 @@ class TanhMeanGaussian(eqx.Module):
         """The mean, in (-1, 1)."""
         return jnp.tanh(self.trunk(observation, dropout=dropout, key=key))
 
-    def log_prob(self, observation: Array, action: Array, *, dropout: float = 0.0, key: Array | None = None) -> Array:
+    def log_prob(
+        self, observation: Array, action: Array, *, dropout: float = 0.0, key: Array | None = None
+    ) -> Array:
         """Log-density of one action per row."""
         log_std = jnp.clip(self.log_std, *LOG_STD_RANGE)
         distance = (action - self.mode(observation, dropout=dropout, key=key)) / jnp.exp(log_std)
@@ -64,22 +66,32 @@ class IQLState(NamedTuple):
 class IQL:
     """In-sample value learning by expectiles, and advantage-weighted imitation."""
 
-    about = About("in-sample values", "Kostrikov et al. 2021, arXiv:2110.06169", "more than one visit before an action is preferred")
+    about = About(
+        "in-sample values",
+        "Kostrikov et al. 2021, arXiv:2110.06169",
+        "more than one visit before an action is preferred",
+    )
 
     hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of policy, V and critics
     layer_norm: bool = False  # LayerNorm in V and the critics; not in the paper
     batch_size: Whole = 256  # rows per update
     discount: Share = 0.99  # gamma
     policy_rate: Positive = 3e-4  # Adam step of the policy at the start; it falls to 0 along half a cosine
-    schedule_updates: Whole = run_length(1_000_000)  # updates after which the policy's step is 0: set it to the run's length
+    schedule_updates: Whole = run_length(
+        1_000_000
+    )  # updates after which the policy's step is 0: set it to the run's length
     critic_rate: Positive = 3e-4  # Adam step of the critics
     value_rate: Positive = 3e-4  # Adam step of V
     target_step: Step = 0.005  # how far the target critics move per update (alpha in the paper)
-    expectile: Inside = 0.7  # which expectile of Q is V (tau): 0.5 values the log's policy, towards 1 the best of its actions
+    expectile: Inside = (
+        0.7  # which expectile of Q is V (tau): 0.5 values the log's policy, towards 1 the best of its actions
+    )
     advantage_scale: Weight = 3.0  # how sharply better actions are preferred (beta, the inverse temperature)
     weight_limit: Positive = 100.0  # no row weighs more than this in the policy's loss
     dropout: Share = 0.0  # share of the policy's hidden units left out of each training step
-    reward_scaling: Literal["none", "return-range", "minus-one"] = "none"  # reward * 1000 / (best - worst return), or reward - 1
+    reward_scaling: Literal["none", "return-range", "minus-one"] = (
+        "none"  # reward * 1000 / (best - worst return), or reward - 1
+    )
 
     def prepare(self, data: Transitions) -> Prepared:
         """Scale the rewards as the authors do for this kind of task."""
@@ -115,7 +127,9 @@ class IQL:
             v = value(batch.observation)[:, 0]
             return expectile_loss(target_q - v, self.expectile), {"v_data": v.mean()}
 
-        value, value_optimiser, loss, metrics = descend(optax.adam(self.value_rate), value_loss, state.value, state.value_optimiser)
+        value, value_optimiser, loss, metrics = descend(
+            optax.adam(self.value_rate), value_loss, state.value, state.value_optimiser
+        )
         metrics["value_loss"] = loss
 
         # Policy and critics see V after its step, in one pass for both states.
@@ -126,7 +140,9 @@ class IQL:
             log_prob = policy.log_prob(batch.observation, batch.action, dropout=self.dropout, key=key)
             return -(weight * log_prob).mean(), {}
 
-        policy, policy_optimiser, loss, _ = descend(self._policy_adam(), policy_loss, state.policy, state.policy_optimiser)
+        policy, policy_optimiser, loss, _ = descend(
+            self._policy_adam(), policy_loss, state.policy, state.policy_optimiser
+        )
         metrics |= {"policy_loss": loss, "advantage": (target_q - v).mean(), "weight": weight.mean()}
 
         target = td_target(batch.reward, batch.terminated, next_v, self.discount)
@@ -135,10 +151,14 @@ class IQL:
             q = critics(batch.observation, batch.action)
             return bellman_loss(q, target), {"q_data": q.mean()}
 
-        critics, critic_optimiser, loss, q = descend(optax.adam(self.critic_rate), critic_loss, state.critics, state.critic_optimiser)
+        critics, critic_optimiser, loss, q = descend(
+            optax.adam(self.critic_rate), critic_loss, state.critics, state.critic_optimiser
+        )
         targets = polyak(state.target_critics, critics, self.target_step)
         optimisers = policy_optimiser, value_optimiser, critic_optimiser
-        return IQLState(policy, value, critics, targets, *optimisers, state.updates + 1), metrics | q | {"critic_loss": loss}
+        return IQLState(policy, value, critics, targets, *optimisers, state.updates + 1), metrics | q | {
+            "critic_loss": loss
+        }
 
     def actor(self, state: IQLState) -> Actor:
         """The mean of the policy."""

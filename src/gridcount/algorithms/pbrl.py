@@ -15,13 +15,21 @@ from jax import Array
 from gridcount.algorithms.contract import EPOCH, About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.ranges import AtLeastOne, Number, Positive, Weight, Whole
-from gridcount.algorithms.sac import SACState, SoftFields, draw_actions, finish, init_networks, step_policy, step_temperature
+from gridcount.algorithms.sac import (
+    SACState,
+    SoftFields,
+    draw_actions,
+    finish,
+    init_networks,
+    step_policy,
+    step_temperature,
+)
 from gridcount.algorithms.steps import descend_in_parts, in_parts
 from gridcount.counts.auto import auto_q_floor
-from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, count_penalty_loss, ensemble_spread, td_target
 from gridcount.networks import Critics
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 RECORD, RECENT = 20, 5  # looks remembered, and how many of them are compared with those before
 PART = 32  # rows of a batch that are learnt from at a time, each with all its sampled actions
@@ -50,7 +58,11 @@ class Part(NamedTuple):
 class PBRL(SoftFields):
     """SAC with pessimism by the disagreement of an ensemble."""
 
-    about = About("ensemble", "Bai et al. 2022, arXiv:2202.11566", "the same penalty from a table instead of ten critics")
+    about = About(
+        "ensemble",
+        "Bai et al. 2022, arXiv:2202.11566",
+        "the same penalty from a table instead of ten critics",
+    )
 
     policy_rate: Positive = 1e-4  # Adam step of the policy and the temperature (the authors' code)
     n_critics: Whole = 10  # critics in the ensemble, each with a target of its own (K)
@@ -58,7 +70,9 @@ class PBRL(SoftFields):
     ood_start: Weight = 5.0  # how much of the uncertainty of (s, a~pi) is taken at first (beta_ood)
     ood_end: Weight = 1.0  # and at the end of the linear descent
     ood_updates: Whole = 50_000  # updates of the linear descent
-    ood_decay: AtLeastOne = 1.01  # then beta_ood is divided by this whenever an epoch's values fall below those before; 1: never
+    ood_decay: AtLeastOne = (
+        1.01  # then beta_ood is divided by this whenever an epoch's values fall below those before; 1: never
+    )
     ood_floor: Weight = 0.2  # and stays above this
     beta_next: Weight = 0.1  # how much of the uncertainty of (s', a'~pi) is taken
     sampled_actions: Whole = 10  # actions of the policy penalised at each of s and s'
@@ -76,8 +90,12 @@ class PBRL(SoftFields):
         """SAC's networks with an ensemble of critics, and nothing recorded."""
         number(self.q_floor)
         if self.n_critics < 2:
-            raise ValueError(f"n_critics is {self.n_critics}; PBRL's uncertainty is their disagreement, so it needs at least 2")
-        learner = init_networks(self, key, rows.observation.shape[1], rows.action.shape[1], self.n_critics, self.prior_scale)
+            raise ValueError(
+                f"n_critics is {self.n_critics}; PBRL's uncertainty is their disagreement, so it needs at least 2"
+            )
+        learner = init_networks(
+            self, key, rows.observation.shape[1], rows.action.shape[1], self.n_critics, self.prior_scale
+        )
         return PBRLState(learner, jnp.asarray(self.ood_end, jnp.float32), jnp.zeros(RECORD))
 
     def update(self, state: PBRLState, batch: Batch, key: Array) -> tuple[PBRLState, Metrics]:
@@ -95,7 +113,12 @@ class PBRL(SoftFields):
         policy_action, _ = learner.policy.sample_many(batch.observation, self.sampled_actions, policy_key)
         next_action, _ = learner.policy.sample_many(batch.next_observation, self.sampled_actions, next_key)
         whole = Part(
-            batch.observation, batch.action, target.T, batch.next_observation, policy_action.swapaxes(0, 1), next_action.swapaxes(0, 1)
+            batch.observation,
+            batch.action,
+            target.T,
+            batch.next_observation,
+            policy_action.swapaxes(0, 1),
+            next_action.swapaxes(0, 1),
         )
         beta = ood_beta(self, state)
         floor = number(self.q_floor)
@@ -107,13 +130,23 @@ class PBRL(SoftFields):
             here = jnp.repeat(part.observation, self.sampled_actions, axis=0)
             there = jnp.repeat(part.next_observation, self.sampled_actions, axis=0)
             observation = jnp.concatenate([part.observation, here, there])
-            action = jnp.concatenate([part.action, part.policy_action.reshape(each), part.next_action.reshape(each)])
+            action = jnp.concatenate(
+                [part.action, part.policy_action.reshape(each), part.next_action.reshape(each)]
+            )
             q_data, q_policy, q_next = jnp.split(critics(observation, action), [rows, rows + each[0]], axis=1)
             u, u_next = ensemble_spread(q_policy), ensemble_spread(q_next)
             loss_in = bellman_loss(q_data, part.target.T)
             # The mean over both halves, as in the authors' code.
-            loss_ood = (count_penalty_loss(q_policy, beta * u, floor) + count_penalty_loss(q_next, self.beta_next * u_next, floor)) / 2
-            metrics = {"loss_in": loss_in, "loss_ood": loss_ood, "q_data": q_data.mean(), "q_sampled": q_policy.mean()}
+            loss_ood = (
+                count_penalty_loss(q_policy, beta * u, floor)
+                + count_penalty_loss(q_next, self.beta_next * u_next, floor)
+            ) / 2
+            metrics = {
+                "loss_in": loss_in,
+                "loss_ood": loss_ood,
+                "q_data": q_data.mean(),
+                "q_sampled": q_policy.mean(),
+            }
             spread = {"uncertainty": u.mean(), "uncertainty_data": ensemble_spread(q_data).mean()}
             return loss_in + loss_ood, metrics | spread
 
@@ -122,7 +155,9 @@ class PBRL(SoftFields):
             adam, critic_loss, learner.critics, learner.critic_optimiser, in_parts(whole, PART)
         )
         learner = learner._replace(critics=critics, critic_optimiser=optimiser)
-        learner, policy_metrics = step_policy(self, learner, batch, draw_key, temperature)  # the minimum over the ensemble
+        learner, policy_metrics = step_policy(
+            self, learner, batch, draw_key, temperature
+        )  # the minimum over the ensemble
         weight, record = next_weight(self, state, beta, metrics["q_sampled"])
         metrics |= policy_metrics | {"critic_loss": value, "ood_weight": beta}
         return PBRLState(finish(self, learner), weight, record), metrics
@@ -135,7 +170,9 @@ class PBRL(SoftFields):
 def ood_beta(config: PBRL, state: PBRLState) -> Array:
     """The weight of the penalty on (s, a~pi) at this update: a linear descent, then where the record has brought it."""
     done = state.learner.updates / max(config.ood_updates, 1)
-    return jnp.where(done < 1, config.ood_start + (config.ood_end - config.ood_start) * done, state.ood_weight)
+    return jnp.where(
+        done < 1, config.ood_start + (config.ood_end - config.ood_start) * done, state.ood_weight
+    )
 
 
 def next_weight(config: PBRL, state: PBRLState, beta: Array, q_sampled: Array) -> tuple[Array, Array]:
@@ -144,6 +181,8 @@ def next_weight(config: PBRL, state: PBRLState, beta: Array, q_sampled: Array) -
     due = updates % EPOCH == 0
     falls = state.record[-RECENT:].mean() < state.record[:-RECENT].mean()
     ready = updates > max(config.ood_updates, RECORD * EPOCH)
-    weight = jnp.where(due & ready & falls & (beta > config.ood_floor), state.ood_weight / config.ood_decay, state.ood_weight)
+    weight = jnp.where(
+        due & ready & falls & (beta > config.ood_floor), state.ood_weight / config.ood_decay, state.ood_weight
+    )
     record = jnp.where(due, jnp.append(state.record[1:], q_sampled), state.record)
     return weight, record

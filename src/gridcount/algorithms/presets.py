@@ -4,7 +4,7 @@ from typing import Any, Literal
 
 from gridcount.algorithms.contract import EPOCH
 from gridcount.algorithms.papers import PAPERS
-from gridcount.data.catalogue import MAZE_NAMES, NAMES, domain_of, unknown
+from gridcount.catalogue import MAZE_NAMES, NAMES, domain_of, unknown
 
 Preset = Literal["fast", "paper"]
 PRESETS = ("fast", "paper")
@@ -15,8 +15,14 @@ OWN = "own"  # every dataset without a published name
 FAST: dict[str, dict[str, Any]] = {
     "maze2d": {"hidden": (64, 64), "layer_norm": True, "average_step": 0.001, "epochs": 120},
     "other": {"hidden": (256, 256), "epochs": 300},
-} | {name: {"hidden": (128, 128)} for name in MAZE_NAMES if "umaze" not in name}  # more corridors to distinguish
-TD3_CVAE_WEIGHTS = {"target_penalty": 1.0, "policy_penalty": 1.0, "average_bonus": True}  # the first author's code
+} | {
+    name: {"hidden": (128, 128)} for name in MAZE_NAMES if "umaze" not in name
+}  # more corridors to distinguish
+TD3_CVAE_WEIGHTS = {
+    "target_penalty": 1.0,
+    "policy_penalty": 1.0,
+    "average_bonus": True,
+}  # the first author's code
 # And what a single algorithm needs besides, in a domain or on a dataset.
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     # CQL's default rate, CORL's 3e-5 being for a million updates; and 4 actions of each kind, since a CPU takes time for every one
@@ -40,7 +46,9 @@ FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
         "state_resolution": "leading",
     },
     ("gpc-sac", OWN): {"state_resolution": "even"},  # whose columns come in any order
-    ("gpc-sac", "pen-expert-v1"): {"average_step": 0.0001},  # policies differ more from one evaluation to the next
+    ("gpc-sac", "pen-expert-v1"): {
+        "average_step": 0.0001
+    },  # policies differ more from one evaluation to the next
     ("gpc-td3", "maze2d"): {"state_bins": 15, "pessimism": 0.4},
     ("gpc-td3", "other"): {"state_resolution": "leading"},
     ("gpc-td3", OWN): {"state_resolution": "even"},
@@ -48,13 +56,22 @@ FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("td3-cvae", "other"): {"cvae_hidden": (256, 256), "cvae_updates": 50_000} | TD3_CVAE_WEIGHTS,
     ("iql", "maze2d"): {"schedule_updates": 120_000},  # the policy's step falls to 0 within the shorter run
     ("iql", "other"): {"schedule_updates": 300_000},
-    ("uwac", "maze2d"): {"behaviour_hidden": (64, 64), "passes": 10, "warmup_updates": 5_000},  # a warm-up of 4% of the run
+    ("uwac", "maze2d"): {
+        "behaviour_hidden": (64, 64),
+        "passes": 10,
+        "warmup_updates": 5_000,
+    },  # a warm-up of 4% of the run
     ("uwac", "other"): {"behaviour_hidden": (256, 256), "passes": 10, "warmup_updates": 12_000},
 }
 
 # What the paper's own code does and the fast preset leaves out, whatever the dataset.
 PAPER_OWN: dict[str, dict[str, Any]] = {
-    "gpc-sac": {"q_floor": 0.0, "state_resolution": "rounded", "initialisation": "published", "log_std_low": -5.0},
+    "gpc-sac": {
+        "q_floor": 0.0,
+        "state_resolution": "rounded",
+        "initialisation": "published",
+        "log_std_low": -5.0,
+    },
     "gpc-td3": {"q_floor": 0.0, "state_resolution": "rounded"},
     "pbrl": {"q_floor": 0.0},
     "td3-cvae": TD3_CVAE_WEIGHTS,

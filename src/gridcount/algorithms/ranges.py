@@ -36,7 +36,9 @@ Step = Annotated[float, Range(0, 1, without_low=True)]  # of a moving average: 1
 Share = Annotated[float, Range(0, 1, without_high=True)]
 Inside = Annotated[float, Range(0, 1, without_low=True, without_high=True)]
 AtLeastOne = Annotated[float, Range(1)]
-LogDeviation = Annotated[float, Range(-100, 2, without_high=True)]  # of a Gaussian policy, whose upper end is 2
+LogDeviation = Annotated[
+    float, Range(-100, 2, without_high=True)
+]  # of a Gaussian policy, whose upper end is 2
 Number = Annotated[float, Range(-math.inf)]
 
 
@@ -49,10 +51,16 @@ def validate_ranges(algorithm: Any) -> None:
         fitting = [part for part in _parts(kind) if _fits(value, part)]
         if not fitting:
             raise ValueError(f"{flag} is {value!r}; it must be {' or '.join(_in_words(kind))}")
-        numbers = [number for number in (value if isinstance(value, tuple) else (value,)) if isinstance(number, int | float)]
+        numbers = [
+            number
+            for number in (value if isinstance(value, tuple) else (value,))
+            if isinstance(number, int | float)
+        ]
         allowed = [found for part in fitting if (found := _range_of(part)) is not None]
         if allowed and not all(map(allowed[0].holds, numbers)):
-            raise ValueError(f"{flag} is {' '.join(_shown(number) for number in numbers)}; it must be {allowed[0]}")
+            raise ValueError(
+                f"{flag} is {' '.join(_shown(number) for number in numbers)}; it must be {allowed[0]}"
+            )
 
 
 def _parts(kind: Any) -> tuple[Any, ...]:
@@ -81,7 +89,9 @@ def _fits(value: Any, kind: Any) -> bool:
         return isinstance(value, tuple) and all(_fits(each, get_args(kind)[0]) for each in value)
     if parts := get_args(kind):
         return any(_fits(value, part) for part in parts)
-    return isinstance(value, int | float if kind is float else kind) and (kind is bool or not isinstance(value, bool))
+    return isinstance(value, int | float if kind is float else kind) and (
+        kind is bool or not isinstance(value, bool)
+    )
 
 
 def _in_words(kind: Any) -> tuple[str, ...]:
@@ -93,5 +103,7 @@ def _in_words(kind: Any) -> tuple[str, ...]:
     if get_origin(kind) is tuple:
         return ("a list of whole numbers",)
     if parts := get_args(kind):
-        return tuple(sorted((word for part in parts for word in _in_words(part)), key=lambda word: " " in word))
+        return tuple(
+            sorted((word for part in parts for word in _in_words(part)), key=lambda word: " " in word)
+        )
     return {int: ("a whole number",), float: ("a number",), bool: ("true or false",)}.get(kind, ())

@@ -12,23 +12,40 @@ from jax import Array
 
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.ranges import Positive, Weight, Whole
-from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, fit, init_networks, smoothed, step_critics, step_policy
-from gridcount.data.transitions import Batch, Float32, Transitions
+from gridcount.algorithms.td3 import (
+    TD3Fields,
+    TD3State,
+    bellman_target,
+    fit,
+    init_networks,
+    smoothed,
+    step_critics,
+    step_policy,
+)
 from gridcount.losses import scale_free, squared_distance
 from gridcount.networks import Deterministic
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Float32, Transitions
 
 
 @dataclass(frozen=True)
 class ReBRAC(TD3Fields):
     """TD3 with behaviour penalties of their own on policy and critics."""
 
-    about = About("policy constraint", "Tarasov et al. 2023, arXiv:2305.09836", "a constraint that loosens where the log is dense")
+    about = About(
+        "policy constraint",
+        "Tarasov et al. 2023, arXiv:2305.09836",
+        "a constraint that loosens where the log is dense",
+    )
 
     hidden: tuple[Whole, ...] = (256, 256, 256)  # hidden layers of policy and critics
     layer_norm: bool = True  # LayerNorm in the critics, after each ReLU as in the authors' code
-    policy_penalty: Weight = 0.01  # weight of the policy's distance from the log's action (beta_1); the paper tunes it per dataset
-    critic_penalty: Weight = 0.01  # weight of the next action's distance from the log's (beta_2); the paper tunes it per dataset
+    policy_penalty: Weight = (
+        0.01  # weight of the policy's distance from the log's action (beta_1); the paper tunes it per dataset
+    )
+    critic_penalty: Weight = (
+        0.01  # weight of the next action's distance from the log's (beta_2); the paper tunes it per dataset
+    )
     reward_scale: Positive = 1.0  # rewards are multiplied by this; 100 on AntMaze
 
     def prepare(self, data: Transitions) -> Prepared:

@@ -52,7 +52,9 @@ class Registry(Mapping[str, type[Any]]):
             other = found.setdefault(entry.name, entry)
             if other.value != entry.value:
                 packages = f"{_package(other)} and {_package(entry)}"
-                raise ImportError(f"{packages} both register an algorithm '{entry.name}'. Uninstall one of them")
+                raise ImportError(
+                    f"{packages} both register an algorithm '{entry.name}'. Uninstall one of them"
+                )
         return {name: entry for name, entry in found.items() if name not in self._built_in}
 
 
@@ -63,7 +65,9 @@ def load_class(entry: "EntryPoint") -> type[Any]:
     try:
         kind = entry.load()
     except Exception as error:
-        raise ImportError(f"{what}, but importing it fails: {type(error).__name__}: {error}. {way_out}") from error
+        raise ImportError(
+            f"{what}, but importing it fails: {type(error).__name__}: {error}. {way_out}"
+        ) from error
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise ImportError(f"{what}, which is not a dataclass. {way_out}")
     missing = [name for name in FUNCTIONS if not callable(getattr(kind, name, None))]

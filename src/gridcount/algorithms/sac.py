@@ -16,10 +16,10 @@ from jax import Array
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.ranges import LogDeviation, Positive, Share, Step, Whole
 from gridcount.algorithms.steps import descend
-from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, polyak, soft_value, td_target, temperature_loss
 from gridcount.networks import LOG_STD_LOW, Critics, TanhGaussian
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 
 class SACState(NamedTuple):
@@ -57,8 +57,12 @@ class SoftFields:
     critic_rate: Positive = 3e-4  # Adam step of the critics
     target_step: Step = 0.005  # how far the target critics move per update (tau)
     average_step: Step = 1.0  # how far the acting policy moves towards the learning one per update; 1: no average, as in the paper
-    initialisation: Literal["fan-in", "published"] = added_later("fan-in")  # "published": as GPC-SAC's code: docs/gpc-sac.md
-    log_std_low: LogDeviation = added_later(LOG_STD_LOW)  # the policy's log-deviation stays above this; -5 in GPC-SAC's code
+    initialisation: Literal["fan-in", "published"] = added_later(
+        "fan-in"
+    )  # "published": as GPC-SAC's code: docs/gpc-sac.md
+    log_std_low: LogDeviation = added_later(
+        LOG_STD_LOW
+    )  # the policy's log-deviation stays above this; -5 in GPC-SAC's code
 
 
 @dataclass(frozen=True)
@@ -95,12 +99,24 @@ class SAC(SoftFields):
 
 
 def init_networks(
-    config: SoftFields, key: Array, observation_dim: int, action_dim: int, n_critics: int = 2, prior_scale: float = 0.0
+    config: SoftFields,
+    key: Array,
+    observation_dim: int,
+    action_dim: int,
+    n_critics: int = 2,
+    prior_scale: float = 0.0,
 ) -> SACState:
     """Random networks, targets equal to the critics unless initialised as published, temperature 1."""
     policy_key, critic_key = jax.random.split(key)
     start = config.initialisation
-    policy = TanhGaussian(observation_dim, action_dim, config.hidden, policy_key, initialisation=start, log_std_low=config.log_std_low)
+    policy = TanhGaussian(
+        observation_dim,
+        action_dim,
+        config.hidden,
+        policy_key,
+        initialisation=start,
+        log_std_low=config.log_std_low,
+    )
 
     draw_critics = partial(
         Critics,
@@ -115,7 +131,9 @@ def init_networks(
     critics = draw_critics(key=critic_key)
     # The published code never copies the critics into their targets: those start from a draw of their own.
     published = start == "published"
-    targets = draw_critics(key=jax.random.fold_in(critic_key, 2)) if published else jax.tree.map(jnp.copy, critics)
+    targets = (
+        draw_critics(key=jax.random.fold_in(critic_key, 2)) if published else jax.tree.map(jnp.copy, critics)
+    )
     log_temperature = jnp.zeros(())
     return SACState(
         policy,
@@ -133,13 +151,19 @@ def init_networks(
 def draw_actions(policy: TanhGaussian, batch: Batch, key: Array) -> Draw:
     """a ~ pi(s) and a' ~ pi(s')."""
     action_key, next_key = jax.random.split(key)
-    return Draw(*policy.sample(batch.observation, action_key), *policy.sample(batch.next_observation, next_key))
+    return Draw(
+        *policy.sample(batch.observation, action_key), *policy.sample(batch.next_observation, next_key)
+    )
 
 
-def bellman_target(config: SoftFields, state: SACState, batch: Batch, draw: Draw, temperature: Array) -> Array:
+def bellman_target(
+    config: SoftFields, state: SACState, batch: Batch, draw: Draw, temperature: Array
+) -> Array:
     """y = r + discount * (1 - terminated) * (min_k Qtarget_k(s', a') - temperature * log pi(a'|s')) (GPC-SAC, Eq. 4)."""
     next_q = state.target_critics(batch.next_observation, draw.next_action)
-    return td_target(batch.reward, batch.terminated, soft_value(next_q, draw.next_log_prob, temperature), config.discount)
+    return td_target(
+        batch.reward, batch.terminated, soft_value(next_q, draw.next_log_prob, temperature), config.discount
+    )
 
 
 def step_temperature(config: SoftFields, state: SACState, log_prob: Array) -> tuple[SACState, Array]:
@@ -148,16 +172,24 @@ def step_temperature(config: SoftFields, state: SACState, log_prob: Array) -> tu
     gradient = jax.grad(temperature_loss)(state.log_temperature, log_prob, target_entropy)
     change, optimiser = optax.adam(config.policy_rate).update(gradient, state.temperature_optimiser)
     log_temperature = state.log_temperature + change
-    return state._replace(log_temperature=log_temperature, temperature_optimiser=optimiser), jnp.exp(log_temperature)
+    return state._replace(log_temperature=log_temperature, temperature_optimiser=optimiser), jnp.exp(
+        log_temperature
+    )
 
 
-def step_critics(config: SoftFields, state: SACState, loss: Callable[[Critics], tuple[Array, Metrics]]) -> tuple[SACState, Metrics]:
+def step_critics(
+    config: SoftFields, state: SACState, loss: Callable[[Critics], tuple[Array, Metrics]]
+) -> tuple[SACState, Metrics]:
     """One Adam step of the critics on a loss."""
-    critics, optimiser, value, metrics = descend(optax.adam(config.critic_rate), loss, state.critics, state.critic_optimiser)
+    critics, optimiser, value, metrics = descend(
+        optax.adam(config.critic_rate), loss, state.critics, state.critic_optimiser
+    )
     return state._replace(critics=critics, critic_optimiser=optimiser), metrics | {"critic_loss": value}
 
 
-def step_policy(config: SoftFields, state: SACState, batch: Batch, key: Array, temperature: Array) -> tuple[SACState, Metrics]:
+def step_policy(
+    config: SoftFields, state: SACState, batch: Batch, key: Array, temperature: Array
+) -> tuple[SACState, Metrics]:
     """Ascend min_k Q_k(s, a) - temperature * log pi(a|s) with the critics just updated (GPC-SAC, Eq. 10).
 
     The action is redrawn with the same key, so it is the one the critics saw (and compiled only once).
@@ -166,9 +198,14 @@ def step_policy(config: SoftFields, state: SACState, batch: Batch, key: Array, t
     def loss(policy: TanhGaussian) -> tuple[Array, Metrics]:
         action, log_prob, *_ = draw_actions(policy, batch, key)
         q = state.critics(batch.observation, action)
-        return -soft_value(q, log_prob, temperature).mean(), {"entropy": -log_prob.mean(), "q_policy": q.min(axis=0).mean()}
+        return -soft_value(q, log_prob, temperature).mean(), {
+            "entropy": -log_prob.mean(),
+            "q_policy": q.min(axis=0).mean(),
+        }
 
-    policy, optimiser, value, metrics = descend(optax.adam(config.policy_rate), loss, state.policy, state.policy_optimiser)
+    policy, optimiser, value, metrics = descend(
+        optax.adam(config.policy_rate), loss, state.policy, state.policy_optimiser
+    )
     state = state._replace(policy=policy, policy_optimiser=optimiser)
     return state, metrics | {"policy_loss": value, "temperature": temperature}
 

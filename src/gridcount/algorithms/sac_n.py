@@ -22,10 +22,10 @@ from gridcount.algorithms.sac import (
     step_policy,
     step_temperature,
 )
-from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss
 from gridcount.networks import Critics
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 
 @dataclass(frozen=True)
@@ -33,14 +33,18 @@ class EnsembleFields(SoftFields):
     """Hyper-parameters that SAC-N and EDAC share."""
 
     n_critics: Whole = 10  # critics in the ensemble (N)
-    standardise_reward: bool = False  # rewards to mean 0 and standard deviation 1, as the paper does on Adroit
+    standardise_reward: bool = (
+        False  # rewards to mean 0 and standard deviation 1, as the paper does on Adroit
+    )
 
 
 @dataclass(frozen=True)
 class SACN(EnsembleFields):
     """SAC with N critics in target and policy."""
 
-    about = About("ensemble", "An et al. 2021, arXiv:2110.01548", "pessimism that does not need hundreds of critics")
+    about = About(
+        "ensemble", "An et al. 2021, arXiv:2110.01548", "pessimism that does not need hundreds of critics"
+    )
 
     def prepare(self, data: Transitions) -> Prepared:
         """The rows as they are, or with standardised rewards."""

@@ -16,10 +16,10 @@ from jax import Array
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.ranges import Positive, Share, Step, Weight, Whole
 from gridcount.algorithms.steps import descend
-from gridcount.data.transitions import Batch, Transitions
 from gridcount.losses import bellman_loss, polyak, td_target
 from gridcount.networks import Critics, Deterministic
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 PolicyLoss = Callable[[Deterministic], tuple[Array, Metrics]]
 
@@ -69,7 +69,9 @@ class TD3(TD3Fields):
     def update(self, state: TD3State, batch: Batch, key: Array) -> tuple[TD3State, Metrics]:
         """One step of the critics and, every second time, of the policy and the targets (Algorithm 1)."""
         next_action = smoothed(self, state.target_policy(batch.next_observation), key)
-        state, metrics = step_critics(self, state, fit(batch, bellman_target(self, state, batch, next_action)))
+        state, metrics = step_critics(
+            self, state, fit(batch, bellman_target(self, state, batch, next_action))
+        )
         state, policy_metrics = step_policy(self, state, ascend(first(state.critics), batch))
         return state, metrics | policy_metrics
 
@@ -78,11 +80,21 @@ class TD3(TD3Fields):
         return state.policy.actor()
 
 
-def init_networks(config: TD3Fields, key: Array, observation_dim: int, action_dim: int, *, norm_after: bool = False) -> TD3State:
+def init_networks(
+    config: TD3Fields, key: Array, observation_dim: int, action_dim: int, *, norm_after: bool = False
+) -> TD3State:
     """Random networks, and targets equal to them."""
     policy_key, critic_key = jax.random.split(key)
     policy = Deterministic(observation_dim, action_dim, config.hidden, policy_key)
-    critics = Critics(2, observation_dim, action_dim, config.hidden, critic_key, layer_norm=config.layer_norm, norm_after=norm_after)
+    critics = Critics(
+        2,
+        observation_dim,
+        action_dim,
+        config.hidden,
+        critic_key,
+        layer_norm=config.layer_norm,
+        norm_after=norm_after,
+    )
     return TD3State(
         policy,
         jax.tree.map(jnp.copy, policy),
@@ -96,11 +108,17 @@ def init_networks(config: TD3Fields, key: Array, observation_dim: int, action_di
 
 def smoothed(config: TD3Fields, action: Array, key: Array) -> Array:
     """An action with clipped Gaussian noise, within [-1, 1] (target policy smoothing, Eq. 14)."""
-    noise = jnp.clip(config.smoothing * jax.random.normal(key, action.shape), -config.smoothing_limit, config.smoothing_limit)
+    noise = jnp.clip(
+        config.smoothing * jax.random.normal(key, action.shape),
+        -config.smoothing_limit,
+        config.smoothing_limit,
+    )
     return jnp.clip(action + noise, -1, 1)
 
 
-def bellman_target(config: TD3Fields, state: TD3State, batch: Batch, next_action: Array, penalty: Array | float = 0.0) -> Array:
+def bellman_target(
+    config: TD3Fields, state: TD3State, batch: Batch, next_action: Array, penalty: Array | float = 0.0
+) -> Array:
     """y = r + discount * (1 - terminated) * (min_k Qtarget_k(s', a') - penalty) (Eq. 10 with the action of Eq. 14)."""
     next_q = state.target_critics(batch.next_observation, next_action).min(axis=0)
     return td_target(batch.reward, batch.terminated, next_q - penalty, config.discount)
@@ -116,9 +134,13 @@ def fit(batch: Batch, target: Array) -> Callable[[Critics], tuple[Array, Metrics
     return loss
 
 
-def step_critics(config: TD3Fields, state: TD3State, loss: Callable[[Critics], tuple[Array, Metrics]]) -> tuple[TD3State, Metrics]:
+def step_critics(
+    config: TD3Fields, state: TD3State, loss: Callable[[Critics], tuple[Array, Metrics]]
+) -> tuple[TD3State, Metrics]:
     """One Adam step of the critics on a loss."""
-    critics, optimiser, value, metrics = descend(optax.adam(config.critic_rate), loss, state.critics, state.critic_optimiser)
+    critics, optimiser, value, metrics = descend(
+        optax.adam(config.critic_rate), loss, state.critics, state.critic_optimiser
+    )
     return state._replace(critics=critics, critic_optimiser=optimiser), metrics | {"critic_loss": value}
 
 
@@ -138,7 +160,9 @@ def ascend(critics: Critics, batch: Batch) -> PolicyLoss:
     return loss
 
 
-def step_policy(config: TD3Fields, state: TD3State, loss: PolicyLoss, rate: Array | float = 1.0) -> tuple[TD3State, Metrics]:
+def step_policy(
+    config: TD3Fields, state: TD3State, loss: PolicyLoss, rate: Array | float = 1.0
+) -> tuple[TD3State, Metrics]:
     """Count the update and, every `policy_every` of them, take a step of the policy on a loss and move all targets.
 
     `rate` is the share of `policy_rate` that the step is taken with.
@@ -156,7 +180,9 @@ def step_policy(config: TD3Fields, state: TD3State, loss: PolicyLoss, rate: Arra
             target_policy=polyak(state.target_policy, policy, config.target_step),
             target_critics=polyak(state.target_critics, state.critics, config.target_step),
         )
-        return moved, {name: config.policy_every * metric for name, metric in (metrics | {"policy_loss": value}).items()}
+        return moved, {
+            name: config.policy_every * metric for name, metric in (metrics | {"policy_loss": value}).items()
+        }
 
     def wait(state: TD3State) -> tuple[TD3State, Metrics]:
         _, reported = jax.eval_shape(step, state)

@@ -11,11 +11,21 @@ from jax import Array
 
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.ranges import Weight
-from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first, fit, init_networks, smoothed, step_critics, step_policy
-from gridcount.data.transitions import Batch, Transitions
+from gridcount.algorithms.td3 import (
+    TD3Fields,
+    TD3State,
+    bellman_target,
+    first,
+    fit,
+    init_networks,
+    smoothed,
+    step_critics,
+    step_policy,
+)
 from gridcount.losses import scale_free, squared_distance
 from gridcount.networks import Deterministic, Normaliser
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 
 class TD3BCState(NamedTuple):
@@ -29,7 +39,11 @@ class TD3BCState(NamedTuple):
 class TD3BC(TD3Fields):
     """TD3 with a behaviour-cloning term and normalised observations."""
 
-    about = About("policy constraint", "Fujimoto and Gu 2021, arXiv:2106.06860", "a constraint that loosens where the log is dense")
+    about = About(
+        "policy constraint",
+        "Fujimoto and Gu 2021, arXiv:2106.06860",
+        "a constraint that loosens where the log is dense",
+    )
 
     ambition: Weight = 2.5  # weight of the values against imitation (alpha); larger: further from the log
     normalise: bool = True  # normalise observations by the log's mean and standard deviation
@@ -41,12 +55,16 @@ class TD3BC(TD3Fields):
     def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> TD3BCState:
         """TD3's networks, and the mean and deviation of the log's observations."""
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
-        normaliser = Normaliser.fit(rows.observation) if self.normalise else Normaliser.none(observation_dim)  # Eq. 4
+        normaliser = (
+            Normaliser.fit(rows.observation) if self.normalise else Normaliser.none(observation_dim)
+        )  # Eq. 4
         return TD3BCState(init_networks(self, key, observation_dim, action_dim), normaliser)
 
     def update(self, state: TD3BCState, batch: Batch, key: Array) -> tuple[TD3BCState, Metrics]:
         """One step of TD3 in which the policy also imitates the log."""
-        observation, next_observation = (state.normaliser(each) for each in (batch.observation, batch.next_observation))
+        observation, next_observation = (
+            state.normaliser(each) for each in (batch.observation, batch.next_observation)
+        )
         batch = batch._replace(observation=observation, next_observation=next_observation)
         next_action = smoothed(self, state.learner.target_policy(batch.next_observation), key)
         target = bellman_target(self, state.learner, batch, next_action)
@@ -55,9 +73,16 @@ class TD3BC(TD3Fields):
 
         def policy_loss(policy: Deterministic) -> tuple[Array, Metrics]:
             action = policy(batch.observation)
-            q = critic(batch.observation, action)[0]  # Eq. 5 takes the scale at the log's actions, the authors' code at these
-            imitation = squared_distance(action, batch.action).mean() / action.shape[1]  # the authors' code: a mean over dimensions too
-            return imitation - self.ambition * scale_free(q).mean(), {"q_policy": q.mean(), "imitation": imitation}  # Eq. 3 and 5
+            q = critic(batch.observation, action)[
+                0
+            ]  # Eq. 5 takes the scale at the log's actions, the authors' code at these
+            imitation = (
+                squared_distance(action, batch.action).mean() / action.shape[1]
+            )  # the authors' code: a mean over dimensions too
+            return imitation - self.ambition * scale_free(q).mean(), {
+                "q_policy": q.mean(),
+                "imitation": imitation,
+            }  # Eq. 3 and 5
 
         learner, policy_metrics = step_policy(self, learner, policy_loss)
         return TD3BCState(learner, state.normaliser), metrics | policy_metrics

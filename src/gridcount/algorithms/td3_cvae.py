@@ -16,11 +16,21 @@ from gridcount.algorithms.blocks import learn_first
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.ranges import Count, Positive, Weight, Whole
 from gridcount.algorithms.steps import descend
-from gridcount.algorithms.td3 import TD3Fields, TD3State, bellman_target, first, fit, init_networks, smoothed, step_critics, step_policy
-from gridcount.data.transitions import Batch, Transitions
+from gridcount.algorithms.td3 import (
+    TD3Fields,
+    TD3State,
+    bellman_target,
+    first,
+    fit,
+    init_networks,
+    smoothed,
+    step_critics,
+    step_policy,
+)
 from gridcount.losses import squared_distance, variational_loss
 from gridcount.networks import ConditionalVAE, Deterministic
 from gridcount.policy.actor import Actor
+from gridcount.transitions import Batch, Transitions
 
 
 class TD3CVAEState(NamedTuple):
@@ -60,15 +70,25 @@ class CVAELearner:
 class TD3CVAE(TD3Fields):
     """TD3 with the reconstruction error of a pre-trained autoencoder as a penalty on novelty."""
 
-    about = About("value penalty", "Rezaeifar et al. 2022, arXiv:2106.06431", "a bonus that needs no model of the actions")
+    about = About(
+        "value penalty",
+        "Rezaeifar et al. 2022, arXiv:2106.06431",
+        "a bonus that needs no model of the actions",
+    )
 
     hidden: tuple[Whole, ...] = (400, 300)  # hidden layers of policy and critics
     policy_rate: Positive = 1e-4  # Adam step of the policy
     critic_rate: Positive = 1e-4  # Adam step of the critics
-    target_penalty: Weight = 5.0  # weight of the bonus in the target (alpha); the paper's value not verified, this one is ours
+    target_penalty: Weight = (
+        5.0  # weight of the bonus in the target (alpha); the paper's value not verified, this one is ours
+    )
     policy_penalty: Weight = 5.0  # weight of the bonus in the policy's objective (beta); the paper's value not verified, this one is ours
-    average_bonus: bool = added_later(False)  # divide the bonus by dim(A)^2, as the first author's code, where both weights are 1
-    reward_scale: Positive | Literal["auto"] = "auto"  # rewards are multiplied by this; auto: 1 / (largest - smallest reward)
+    average_bonus: bool = added_later(
+        False
+    )  # divide the bonus by dim(A)^2, as the first author's code, where both weights are 1
+    reward_scale: Positive | Literal["auto"] = (
+        "auto"  # rewards are multiplied by this; auto: 1 / (largest - smallest reward)
+    )
     cvae_hidden: tuple[Whole, ...] = (750, 750)  # hidden layers of encoder and decoder
     cvae_latent: Whole = 12  # dimensions of the latent
     cvae_kl_weight: Weight = 0.5  # weight of the latent's divergence against the reconstruction
@@ -94,7 +114,9 @@ class TD3CVAE(TD3Fields):
         learner = CVAELearner(self.cvae_batch_size, self.cvae_rate, self.cvae_kl_weight)
         nothing: Any = None
         columns = rows._replace(next_observation=nothing, terminated=nothing)  # unused columns are not copied
-        cvae_state = learn_first(learner, cvae_state, columns, learning_key, self.cvae_updates, "autoencoder of actions", report)
+        cvae_state = learn_first(
+            learner, cvae_state, columns, learning_key, self.cvae_updates, "autoencoder of actions", report
+        )
         return TD3CVAEState(init_networks(self, network_key, observation_dim, action_dim), cvae_state.cvae)
 
     def update(self, state: TD3CVAEState, batch: Batch, key: Array) -> tuple[TD3CVAEState, Metrics]:

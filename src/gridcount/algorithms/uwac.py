@@ -17,10 +17,25 @@ from jax import Array
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.ranges import Count, Positive, Range, Share, Step, Weight, Whole
 from gridcount.algorithms.steps import descend
-from gridcount.data.transitions import Batch, Transitions
-from gridcount.losses import mean_discrepancy, polyak, td_target, uncertainty_weight, variational_loss, weighted_bellman_loss
-from gridcount.networks import LOG_STD_HIGH, ConditionalVAE, Critics, TanhGaussian, drop_units, first_directions, spectral_norm
+from gridcount.losses import (
+    mean_discrepancy,
+    polyak,
+    td_target,
+    uncertainty_weight,
+    variational_loss,
+    weighted_bellman_loss,
+)
+from gridcount.networks import (
+    LOG_STD_HIGH,
+    ConditionalVAE,
+    Critics,
+    TanhGaussian,
+    drop_units,
+    first_directions,
+    spectral_norm,
+)
 from gridcount.policy.actor import Actor, Candidates
+from gridcount.transitions import Batch, Transitions
 
 LOG_MULTIPLIER_RANGE = (-5.0, 10.0)  # BEAR's code
 LATENT_LIMIT = 0.5  # BEAR's samples of the log's actions come from latents clipped to this, as in BCQ
@@ -34,7 +49,9 @@ class UWACState(NamedTuple):
     behaviour: ConditionalVAE  # the model of the log's actions
     critics: Critics
     target_critics: Critics
-    directions: list[Array]  # the leading singular direction of each critic layer: empty without spectral normalisation
+    directions: list[
+        Array
+    ]  # the leading singular direction of each critic layer: empty without spectral normalisation
     target_directions: list[Array]
     log_multiplier: Array  # of the Lagrange multiplier that holds the discrepancy to its bound
     policy_optimiser: optax.OptState
@@ -48,12 +65,16 @@ class UWACState(NamedTuple):
 class UWAC:
     """BEAR with dropout-variance weights on critic and policy."""
 
-    about = About("policy constraint", "Wu et al. 2021, arXiv:2105.08140", "weights from visits instead of dropout")
+    about = About(
+        "policy constraint", "Wu et al. 2021, arXiv:2105.08140", "weights from visits instead of dropout"
+    )
 
     hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of policy and critics
     behaviour_hidden: tuple[Whole, ...] = (750, 750)  # hidden layers of the VAE's encoder and decoder
     layer_norm: bool = False  # LayerNorm in the critics; not in the paper
-    spectral_norm: bool = True  # divide each critic layer by its largest singular value, as the authors' code does
+    spectral_norm: bool = (
+        True  # divide each critic layer by its largest singular value, as the authors' code does
+    )
     batch_size: Whole = 256  # rows per update
     discount: Share = 0.99  # gamma
     policy_rate: Positive = 1e-4  # Adam step of the policy
@@ -62,19 +83,33 @@ class UWAC:
     multiplier_rate: Positive = 1e-3  # Adam step of the Lagrange multiplier
     target_step: Step = 0.005  # how far the target critics move per update (tau)
     dropout: Share = 0.1  # share of the critics' hidden units left out of each pass
-    passes: Annotated[int, Range(2)] = 100  # forward passes for each mean and variance; most of the CPU time is spent here
-    weighting: Literal["inverse", "exponential"] = "inverse"  # beta/Var as the paper has it, or exp(-beta*Var), the authors' code's default
+    passes: Annotated[int, Range(2)] = (
+        100  # forward passes for each mean and variance; most of the CPU time is spent here
+    )
+    weighting: Literal["inverse", "exponential"] = (
+        "inverse"  # beta/Var as the paper has it, or exp(-beta*Var), the authors' code's default
+    )
     weight_scale: Positive = 0.5  # how strongly uncertain values are down-weighted (beta)
-    weight_limit: Positive = 1.5  # no row weighs more than this; the authors' code's default, for the exponential, is 1
-    weight_errors: bool = added_later(False)  # weigh critics' errors before they are squared, as the authors' code; else the squares
+    weight_limit: Positive = (
+        1.5  # no row weighs more than this; the authors' code's default, for the exponential, is 1
+    )
+    weight_errors: bool = added_later(
+        False
+    )  # weigh critics' errors before they are squared, as the authors' code; else the squares
     next_actions: Whole = 10  # actions of the policy at s' of which the best is bootstrapped from
-    minimum_share: Annotated[float, Range(0, 1)] = 0.75  # the target is this much of the smaller critic and the rest of the larger (lambda)
+    minimum_share: Annotated[float, Range(0, 1)] = (
+        0.75  # the target is this much of the smaller critic and the rest of the larger (lambda)
+    )
     kernel: Literal["gaussian", "laplacian"] = "gaussian"  # of the discrepancy
     kernel_width: Positive = 20.0  # of the discrepancy (sigma)
-    discrepancy_samples: Whole = 4  # actions per state, of the policy and of the VAE, that the discrepancy compares
+    discrepancy_samples: Whole = (
+        4  # actions per state, of the policy and of the VAE, that the discrepancy compares
+    )
     discrepancy_limit: Weight = 0.07  # the bound the multiplier holds it to (epsilon)
     warmup_updates: Count = 40_000  # until then the policy only learns to keep the bound
-    candidates: Whole = 100  # actions drawn at each observation, of which the one the first critic values most is taken
+    candidates: Whole = (
+        100  # actions drawn at each observation, of which the one the first critic values most is taken
+    )
 
     def prepare(self, data: Transitions) -> Prepared:
         """UWAC takes the rows as they are."""
@@ -87,7 +122,9 @@ class UWAC:
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
         policy_key, behaviour_key, critic_key, direction_key = jax.random.split(key, 4)
         policy = TanhGaussian(observation_dim, action_dim, self.hidden, policy_key)
-        behaviour = ConditionalVAE(observation_dim, action_dim, 2 * action_dim, self.behaviour_hidden, behaviour_key)
+        behaviour = ConditionalVAE(
+            observation_dim, action_dim, 2 * action_dim, self.behaviour_hidden, behaviour_key
+        )
         critics = Critics(2, observation_dim, action_dim, self.hidden, critic_key, layer_norm=self.layer_norm)
         directions = first_directions(critics.members, direction_key) if self.spectral_norm else []
         log_multiplier = jnp.zeros(())
@@ -108,12 +145,16 @@ class UWAC:
 
     def update(self, state: UWACState, batch: Batch, key: Array) -> tuple[UWACState, Metrics]:
         """One step of the VAE, then of critics, policy and multiplier, each with the networks as they were before."""
-        vae_key, latent_key, next_key, target_key, critic_key, action_key, policy_key = jax.random.split(key, 7)
+        vae_key, latent_key, next_key, target_key, critic_key, action_key, policy_key = jax.random.split(
+            key, 7
+        )
         observation, rows = batch.observation, len(batch.observation)
 
         # The log's actions (BEAR's pi_beta).
         def behaviour_loss(behaviour: ConditionalVAE) -> tuple[Array, Metrics]:
-            return variational_loss(batch.action, *behaviour(observation, batch.action, vae_key), KL_WEIGHT), {}
+            return variational_loss(
+                batch.action, *behaviour(observation, batch.action, vae_key), KL_WEIGHT
+            ), {}
 
         behaviour, behaviour_optimiser, value, _ = descend(
             optax.adam(self.behaviour_rate), behaviour_loss, state.behaviour, state.behaviour_optimiser
@@ -122,7 +163,9 @@ class UWAC:
 
         # The target: the best of several actions of the policy at s' (as BEAR's target), and how uncertain it is.
         targets, target_directions = self._smooth(state.target_critics, state.target_directions)
-        next_action = jnp.tanh(state.policy.raw(batch.next_observation, next_key, self.next_actions))  # [actions, rows, action_dim]
+        next_action = jnp.tanh(
+            state.policy.raw(batch.next_observation, next_key, self.next_actions)
+        )  # [actions, rows, action_dim]
         repeated = jnp.tile(batch.next_observation, (self.next_actions, 1))
         mean, variance = self._guess(targets, repeated, next_action.reshape(len(repeated), -1), target_key)
         blend = self.minimum_share * mean.min(axis=0) + (1 - self.minimum_share) * mean.max(axis=0)
@@ -140,7 +183,11 @@ class UWAC:
         critics, critic_optimiser, value, q_metrics = descend(
             optax.adam(self.critic_rate), critic_loss, state.critics, state.critic_optimiser
         )
-        metrics |= q_metrics | {"critic_loss": value, "weight": weight.mean(), "variance": next_variance.mean()}
+        metrics |= q_metrics | {
+            "critic_loss": value,
+            "weight": weight.mean(),
+            "variance": next_variance.mean(),
+        }
 
         # The policy: weighted values within the bound on the discrepancy (BEAR; the discrepancy is of actions before the tanh).
         smooth, directions = self._smooth(state.critics, state.directions)
@@ -171,7 +218,9 @@ class UWAC:
 
         # Dual ascent: the multiplier grows while the bound is broken.
         slope = -multiplier * (metrics["discrepancy"] - self.discrepancy_limit)
-        change, multiplier_optimiser = optax.adam(self.multiplier_rate).update(slope, state.multiplier_optimiser)
+        change, multiplier_optimiser = optax.adam(self.multiplier_rate).update(
+            slope, state.multiplier_optimiser
+        )
         log_multiplier = jnp.clip(state.log_multiplier + change, *LOG_MULTIPLIER_RANGE)
         return UWACState(
             policy,
@@ -213,12 +262,18 @@ class UWAC:
 
         x = jnp.concatenate([observation, action], axis=-1)
 
-        def one_pass(key: Array) -> Array:  # rows first: without gradients of weights this is the faster order at any height
-            q: Array = eqx.filter_vmap(lambda member: member(x)[:, 0])(drop_units(critics.members, self.dropout, key))
+        def one_pass(
+            key: Array,
+        ) -> Array:  # rows first: without gradients of weights this is the faster order at any height
+            q: Array = eqx.filter_vmap(lambda member: member(x)[:, 0])(
+                drop_units(critics.members, self.dropout, key)
+            )
             return q
 
         q = jax.lax.map(one_pass, jax.random.split(key, self.passes))  # [passes, critics, rows]
         return q.mean(axis=0), q.var(axis=0, ddof=1)
 
     def _weight(self, variance: Array) -> Array:
-        return uncertainty_weight(jax.lax.stop_gradient(variance), self.weight_scale, self.weight_limit, self.weighting)
+        return uncertainty_weight(
+            jax.lax.stop_gradient(variance), self.weight_scale, self.weight_limit, self.weighting
+        )

@@ -17,10 +17,10 @@ from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.blocks import make_block
 from gridcount.benchmark.cells import Cell
 from gridcount.benchmark.timings import keep_timing, read_timings
-from gridcount.data.catalogue import NAMES
+from gridcount.catalogue import NAMES
 from gridcount.data.load import load
-from gridcount.data.transitions import Transitions
 from gridcount.training.run import settings
+from gridcount.transitions import Transitions
 
 ROWS, UPDATES = 2_000, 20
 DIMENSIONS = {  # of observation and action, by the name's first word
@@ -37,7 +37,15 @@ DIMENSIONS = {  # of observation and action, by the name's first word
     "kitchen": (60, 9),
 }
 SIZES = {  # fields that an update's time depends on
-    *("hidden", "layer_norm", "batch_size", "n_critics", "sampled_actions", "ood_next_weight", "policy_every"),
+    *(
+        "hidden",
+        "layer_norm",
+        "batch_size",
+        "n_critics",
+        "sampled_actions",
+        "ood_next_weight",
+        "policy_every",
+    ),
     *("cvae_hidden", "behaviour_hidden", "passes", "next_actions", "discrepancy_samples"),
 }
 
@@ -93,7 +101,9 @@ def estimate(cells: Sequence[Cell], per_update: dict[str, float], cores: int, wo
     share = max(cores // workers, 1)
     busy = [0.0] * workers
     for cell in cells:
-        busy[busy.index(min(busy))] += cell.updates * math.ceil(len(cell.seeds) / share) * per_update[cell.label]
+        busy[busy.index(min(busy))] += (
+            cell.updates * math.ceil(len(cell.seeds) / share) * per_update[cell.label]
+        )
     return max(busy) * max(workers / cores, 1)  # more workers than cores take turns
 
 
@@ -101,14 +111,21 @@ def _time(algorithm: Any, dims: tuple[int, int]) -> float:
     rng = np.random.default_rng(0)
     states = rng.normal(size=(2, ROWS, dims[0])).astype(np.float32)
     flags = np.zeros(ROWS, np.bool_)
-    action, reward = rng.uniform(-1, 1, (ROWS, dims[1])).astype(np.float32), rng.uniform(size=ROWS).astype(np.float32)
+    action, reward = (
+        rng.uniform(-1, 1, (ROWS, dims[1])).astype(np.float32),
+        rng.uniform(size=ROWS).astype(np.float32),
+    )
     data = Transitions(states[0], action, reward, states[1], flags, flags)
     quick = {"cvae_updates": 1} if hasattr(algorithm, "cvae_updates") else {}
     prepared = replace(algorithm, **quick).prepare(data)
     state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
     rows = jax.tree.map(jnp.asarray, prepared.rows)
     key, start = jax.random.key(1), jnp.asarray(0)
-    block = jax.jit(make_block(prepared.algorithm, UPDATES), donate_argnums=0).lower(state, rows, key, start).compile()
+    block = (
+        jax.jit(make_block(prepared.algorithm, UPDATES), donate_argnums=0)
+        .lower(state, rows, key, start)
+        .compile()
+    )
     best = float("inf")
     for _ in range(3):
         started = time.perf_counter()

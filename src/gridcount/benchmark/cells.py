@@ -13,12 +13,12 @@ from typing import Any, Self
 
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import with_old_names
-from gridcount.data import check as checks
-from gridcount.data.catalogue import MAZE_NAMES, NAMES
-from gridcount.data.columns import ROLES
-from gridcount.data.download import published
+from gridcount.catalogue import MAZE_NAMES, NAMES
+from gridcount.data.formats.columns import ROLES
 from gridcount.data.load import load
-from gridcount.data.maze2d import FORMAT, is_generated
+from gridcount.data.quality import check as checks
+from gridcount.data.store.download import published
+from gridcount.data.store.mazes import FORMAT, is_generated
 from gridcount.evaluation.environments import has_environment
 from gridcount.files import decode_record, locked, read_record, write_whole
 from gridcount.training import run as runs
@@ -48,7 +48,9 @@ class Cell:
     data: str  # what is loaded: the dataset's name, or a file
     environment: str | None = None  # where policies are scored; None: the dataset's own, if it has one
     scored: bool = True  # whether policies are rolled out at all
-    reading: dict[str, Any] = field(default_factory=dict)  # of a table: its columns by role, and the units of its actions
+    reading: dict[str, Any] = field(
+        default_factory=dict
+    )  # of a table: its columns by role, and the units of its actions
 
     @property
     def label(self) -> str:
@@ -61,14 +63,20 @@ class Cell:
         facts = asdict(replace(self, seeds=(), suite="", variant="", preset="", changes={}, data=""))
         if not self.reading:
             del facts["reading"]  # which is newer than the first results
-        text = json.dumps([facts, with_old_names(type(algorithm), runs.settings(algorithm)), self.origin()], sort_keys=True)
+        text = json.dumps(
+            [facts, with_old_names(type(algorithm), runs.settings(algorithm)), self.origin()], sort_keys=True
+        )
         safe = re.sub(r"[^\w.-]", "_", self.dataset)  # it is part of file names and patterns
         return "--".join((self.algorithm, safe, hashlib.sha256(text.encode()).hexdigest()[:10]))
 
     def origin(self) -> str:
         """The source of the data, with a digest if it is not D4RL's, so that results from different data are not mixed."""
         if self.data == self.dataset and self.dataset in NAMES:
-            return _recipe() if self.dataset in MAZE_NAMES and not published()[self.dataset].target.is_file() else "d4rl"
+            return (
+                _recipe()
+                if self.dataset in MAZE_NAMES and not published()[self.dataset].target.is_file()
+                else "d4rl"
+            )
         if not Path(self.data).is_file():  # an imported log or a Minari folder
             return f"own {_content(self.data, self.dataset)}"
         digest = _sha256(self.data)
@@ -98,8 +106,12 @@ class Cell:
     @classmethod
     def from_json(cls, text: str) -> "Cell":
         """A cell from its JSON."""
-        cell = decode_record(text.encode(), cls, "a cell", "run the suite's command again, which writes it again", closed=True)
-        changes, reading = ({name: _frozen(value) for name, value in each.items()} for each in (cell.changes, cell.reading))
+        cell = decode_record(
+            text.encode(), cls, "a cell", "run the suite's command again, which writes it again", closed=True
+        )
+        changes, reading = (
+            {name: _frozen(value) for name, value in each.items()} for each in (cell.changes, cell.reading)
+        )
         return replace(cell, changes=changes, reading=reading)
 
 
@@ -129,7 +141,9 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
             try:
                 with Status(place, cell, directory) as status:
                     experiment.train(place, status, keep=1)
-            except Diverged as error:  # divergence is a result: its rows are kept, and the other seeds continue
+            except (
+                Diverged
+            ) as error:  # divergence is a result: its rows are kept, and the other seeds continue
                 found += diverged_rows(cell, place, error)
                 left = tuple(seed for seed in experiment.plan.seeds if seed != error.seed)
                 experiment = replace(experiment, plan=replace(experiment.plan, seeds=left))
@@ -148,7 +162,9 @@ def _print_findings(name: str, findings: list[checks.Finding]) -> None:
 def rows_of(cell: Cell, directory: Path) -> list[Row]:
     """A cell's rows as the store keeps them: one per evaluation of a seed, with all settings."""
     facts = facts_of(cell, directory)
-    costs = {each.updates: {"seconds": each.seconds, "gigabytes": each.gigabytes} for each in read_times(directory)}
+    costs = {
+        each.updates: {"seconds": each.seconds, "gigabytes": each.gigabytes} for each in read_times(directory)
+    }
     return [facts | costs.get(row["updates"], {}) | row for row in read_rows(directory)]
 
 
@@ -171,7 +187,9 @@ def facts_of(cell: Cell, directory: Path) -> Row:
         "environment": cell.environment,  # left out: the dataset's own, or none
         "source": kind,
         "fingerprint": plan.fingerprint,
-        "commit": ", ".join(dict.fromkeys(str(each.commit) for each in starts)),  # several where it went on with newer code
+        "commit": ", ".join(
+            dict.fromkeys(str(each.commit) for each in starts)
+        ),  # several where it went on with newer code
         "versions": json.dumps(start.versions, sort_keys=True),
         "machine": start.machine,
         "started": starts[0].started,
@@ -184,7 +202,10 @@ def diverged_rows(cell: Cell, directory: Path, error: Diverged) -> list[Row]:
     """The rows of a seed that diverged, marked as such; one row without metrics if it was never evaluated."""
     rows = rows_of(cell, directory)
     own = [row for row in rows if row["seed"] == error.seed]
-    return [row | {"diverged": error.message} for row in own or [facts_of(cell, directory) | {"seed": error.seed, "updates": 0}]]
+    return [
+        row | {"diverged": error.message}
+        for row in own or [facts_of(cell, directory) | {"seed": error.seed, "updates": 0}]
+    ]
 
 
 STATUS = "status.json"
@@ -223,9 +244,13 @@ class Status:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         state = "done" if error is None else "stopped" if isinstance(error, runs.Interrupted) else "failed"
-        self._write_status(state=state, note="" if error is None else (str(error).splitlines() or [type(error).__name__])[0])
+        self._write_status(
+            state=state, note="" if error is None else (str(error).splitlines() or [type(error).__name__])[0]
+        )
 
     def begin(self, updates: int, done: int) -> None:
         """A run of `updates` starts (or goes on) at `done`."""
@@ -277,7 +302,9 @@ def _ranges(seeds: tuple[int, ...]) -> str:
     """A short form of the seeds, such as 0to4-7, for file names."""
     starts = [seed for seed in seeds if seed - 1 not in seeds]
     ends = [seed for seed in seeds if seed + 1 not in seeds]
-    return "-".join(str(start) if start == end else f"{start}to{end}" for start, end in zip(starts, ends, strict=True))
+    return "-".join(
+        str(start) if start == end else f"{start}to{end}" for start, end in zip(starts, ends, strict=True)
+    )
 
 
 def _frozen(value: Any) -> Any:

@@ -67,7 +67,11 @@ def reuse_finished(cells: Sequence[Cell], out: Path) -> None:
             seeds = (finished_seeds(stored, suite, key) & set(cell.seeds)) - own
             if seeds:
                 named = {"suite": cell.suite, "variant": cell.variant, "preset": cell.preset}
-                rows = [row | named for row in stored if (row["suite"], row["key"]) == (suite, key) and row["seed"] in seeds]
+                rows = [
+                    row | named
+                    for row in stored
+                    if (row["suite"], row["key"]) == (suite, key) and row["seed"] in seeds
+                ]
                 write_rows(replace(cell, seeds=tuple(sorted(seeds))).results(out / "results"), rows)
                 own |= seeds
 
@@ -87,7 +91,11 @@ def _stored(out: Path) -> list[Row]:
 
 
 def run_local(
-    cells: Sequence[Cell], out: Path, console: Console, workers: int | None = None, trusted: Sequence[str] = ()
+    cells: Sequence[Cell],
+    out: Path,
+    console: Console,
+    workers: int | None = None,
+    trusted: Sequence[str] = (),
 ) -> dict[str, str]:
     """Run cells until all are stored; returns the errors by cell. `trusted`: environments whose modules were typed."""
     cores = available_cores()
@@ -96,7 +104,10 @@ def run_local(
     free = [tuple(cores[i * share : (i + 1) * share] or cores[i % len(cores) :][:1]) for i in range(workers)]
     waiting, running, problems = list(cells), list[Job](), dict[str, str]()
     (out / "cells").mkdir(parents=True, exist_ok=True)
-    with stopping(SAVING, AT_ONCE) as stop, Overview(console, cells, lambda cell: Progress.read(cell.directory(out / "cells"))) as overview:
+    with (
+        stopping(SAVING, AT_ONCE) as stop,
+        Overview(console, cells, lambda cell: Progress.read(cell.directory(out / "cells"))) as overview,
+    ):
         while running or (waiting and not stop.requested):
             while waiting and free and not stop.requested:
                 running.append(_start(waiting.pop(0), out, free.pop(0), trusted))
@@ -104,7 +115,9 @@ def run_local(
                 running.remove(job)
                 free.append(job.cores)
                 if job.process.returncode and not stop.requested:
-                    problems[overview.label(job.cell)] = _failure_message(job.cell.directory(out / "cells"), job.process.returncode)
+                    problems[overview.label(job.cell)] = _failure_message(
+                        job.cell.directory(out / "cells"), job.process.returncode
+                    )
                 overview.ended(job.cell, job.process.returncode)
             if stop.requested:
                 for job in running:

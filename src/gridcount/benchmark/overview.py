@@ -22,7 +22,9 @@ class Overview:
     def __init__(self, console: Console, cells: Sequence[Cell], progress: Callable[[Cell], Progress]):
         self._console, self._cells, self._progress = console, list(cells), progress
         self._ended = set[str]()  # names of cells
-        self._live = Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        self._live = (
+            Live(console=console, auto_refresh=False, transient=True) if console.is_terminal else None
+        )
         self._last = time.monotonic()
 
     def __enter__(self) -> Self:
@@ -30,7 +32,9 @@ class Overview:
             self._live.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self._live:
             self._live.stop()
 
@@ -55,7 +59,9 @@ class Overview:
         elif time.monotonic() - self._last > EVERY:
             self._last = time.monotonic()
             for label, progress in found.items():
-                self._console.print(f"  {label}: " + ", ".join(filter(None, _words(progress))), soft_wrap=True)
+                self._console.print(
+                    f"  {label}: " + ", ".join(filter(None, _words(progress))), soft_wrap=True
+                )
 
     def _table(self, running: dict[str, Progress]) -> Table:
         table = Table(title=f"{len(self._ended)} of {len(self._cells)} cells ended")

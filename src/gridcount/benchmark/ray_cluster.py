@@ -26,7 +26,9 @@ from gridcount.training.logs import Row
 try:
     import ray
 except ImportError as error:
-    raise ImportError(f"running on a cluster needs Ray ({error}). Install it with: pip install 'gridcount[ray]'") from error
+    raise ImportError(
+        f"running on a cluster needs Ray ({error}). Install it with: pip install 'gridcount[ray]'"
+    ) from error
 
 POLL = 0.5  # seconds between looks
 ANSWER = 10  # seconds a cluster has to answer
@@ -68,17 +70,29 @@ def run_on_ray(
     wanted = resources or Resources()
     if not ray.is_initialized():
         _connect(address)
-    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=True)
+    here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
+        ray.get_runtime_context().get_node_id(), soft=True
+    )
     _report_missing_resources(wanted, console)
-    board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()  # on the driver's node, so that it is not lost
+    board = (
+        ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()
+    )  # on the driver's node, so that it is not lost
     task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
-    files: dict[str, Any] = {path: ray.put(Path(path).read_bytes()) for path in {cell.data for cell in cells} if Path(path).is_file()}
-    hidden = tuple({os.getcwd()} - set(sys.path))  # Ray adds the working directory to the module search path of its tasks
+    files: dict[str, Any] = {
+        path: ray.put(Path(path).read_bytes())
+        for path in {cell.data for cell in cells}
+        if Path(path).is_file()
+    }
+    hidden = tuple(
+        {os.getcwd()} - set(sys.path)
+    )  # Ray adds the working directory to the module search path of its tasks
     given = (wanted.cores, board, tuple(trusted), hidden)
     running = {task.remote(cell.to_json(), cell.name, files.get(cell.data), *given): cell for cell in cells}
     progress: dict[str, Progress] = {}
     problems: dict[str, str] = {}
-    with Overview(console, cells, lambda cell: progress.get(cell.name, Progress(of=cell.updates))) as overview:
+    with Overview(
+        console, cells, lambda cell: progress.get(cell.name, Progress(of=cell.updates))
+    ) as overview:
         while running:
             ended, _ = ray.wait(list(running), num_returns=1, timeout=POLL)
             progress |= {name: Progress(**fields) for name, fields in _read(board).items()}
@@ -110,7 +124,9 @@ def _connect(address: str | None) -> None:
 def _report_missing_resources(wanted: Resources, console: Console) -> None:
     """Print a message if no node has the resources; Ray waits silently, and such a node may join later."""
     nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
-    if not any(node.get("CPU", 0) >= wanted.cores and node.get("GPU", 0) >= wanted.accelerators for node in nodes):
+    if not any(
+        node.get("CPU", 0) >= wanted.cores and node.get("GPU", 0) >= wanted.accelerators for node in nodes
+    ):
         most = {kind: max(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU")}
         asked = f"{wanted.cores} cores and {wanted.accelerators:g} accelerators"
         console.print(
@@ -123,7 +139,9 @@ def _report_missing_resources(wanted: Resources, console: Console) -> None:
 def _read(board: Any) -> dict[str, dict[str, Any]]:
     try:
         progress: dict[str, dict[str, Any]] = ray.get(board.read.remote(), timeout=5)
-    except ray.exceptions.RayError:  # the board's node failed: results still arrive, only the overview is missing
+    except (
+        ray.exceptions.RayError
+    ):  # the board's node failed: results still arrive, only the overview is missing
         return {}
     return progress
 
@@ -182,5 +200,7 @@ def _run(
         board.write.remote(expected_name, asdict(Progress.read(folder / "run")))
         if process.returncode:
             words = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
-            return [], Progress.read(folder / "run").note or (words[-1] if words else f"exited with code {process.returncode}")
+            return [], Progress.read(folder / "run").note or (
+                words[-1] if words else f"exited with code {process.returncode}"
+            )
         return read_results(folder / "results.parquet"), ""

@@ -10,9 +10,9 @@ import msgspec
 
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import with_new_names
-from gridcount.data.arrow_files import open_arrow
-from gridcount.data.memory import memory_limit
+from gridcount.data.formats.arrow_files import open_arrow
 from gridcount.files import convert_record, decode_record, whole_file
+from gridcount.files.memory import memory_limit
 from gridcount.files.records import Count, Real, Whole
 from gridcount.training.logs import Row
 
@@ -20,7 +20,9 @@ try:
     import pyarrow as pa
     import pyarrow.parquet as pq
 except ImportError as error:
-    raise ImportError(f"results are kept as Parquet ({error}). Install it with: pip install 'gridcount[benchmark]'") from error
+    raise ImportError(
+        f"results are kept as Parquet ({error}). Install it with: pip install 'gridcount[benchmark]'"
+    ) from error
 
 RUN = ("suite", "key", "seed")  # whose rows belong together
 FREE = {  # may differ between two records of the same run, or be missing in older ones
@@ -66,7 +68,9 @@ class ResultRow(msgspec.Struct, rename={"returned": "return"}):
 
 def write_rows(path: Path, rows: list[Row]) -> Path:
     """Write rows completely or not at all."""
-    names = list(dict.fromkeys(name for row in rows for name in row))  # algorithms differ in their metrics: what one lacks is null
+    names = list(
+        dict.fromkeys(name for row in rows for name in row)
+    )  # algorithms differ in their metrics: what one lacks is null
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     with whole_file(path) as file:
         pq.write_table(table, file, compression="zstd")
@@ -91,7 +95,11 @@ def read_results(*places: Path) -> list[Row]:
             if len(once) > len(known):
                 found[identity] = (list(once.values()), path)
     _validate_same_data(found)
-    return [row for identity in sorted(found) for row in sorted(found[identity][0], key=lambda row: int(row["updates"]))]
+    return [
+        row
+        for identity in sorted(found)
+        for row in sorted(found[identity][0], key=lambda row: int(row["updates"]))
+    ]
 
 
 def finished_seeds(rows: Iterable[Row], suite: str | None, key: str) -> set[int]:
@@ -109,7 +117,9 @@ def _validate_consistent(known: list[Row], where: Path, rows: list[Row], path: P
         if row["updates"] in before and before[row["updates"]] != _figures(row):
             what = f"{row['algorithm']} on {row['dataset']}, seed {row['seed']}, update {row['updates']:,}"
             if where == path:
-                raise ValueError(f"{path} has two different results for {what}; use the files it was made from instead")
+                raise ValueError(
+                    f"{path} has two different results for {what}; use the files it was made from instead"
+                )
             raise ValueError(
                 f"{path} and {where} have different results for {what}: they come from different code or machines. Leave one of them out"
             )
@@ -122,12 +132,16 @@ def _validate_same_data(found: dict[tuple[Any, ...], tuple[list[Row], Path]]) ->
         known, where = seen.setdefault(rows[0]["key"], (rows[0], path))
         if known["fingerprint"] != rows[0]["fingerprint"]:
             seeds = f"seed {known['seed']} ({where}) and seed {rows[0]['seed']} ({path})"
-            raise ValueError(f"{known['algorithm']} on {known['dataset']}: {seeds} were trained on different data. Leave one of them out")
+            raise ValueError(
+                f"{known['algorithm']} on {known['dataset']}: {seeds} were trained on different data. Leave one of them out"
+            )
 
 
 def _figures(row: Row) -> str:
     """The content that two records of one evaluation share: all numbers except times, the setting and the data."""
-    numbers = {name: value for name, value in row.items() if isinstance(value, int | float) and name not in FREE}
+    numbers = {
+        name: value for name, value in row.items() if isinstance(value, int | float) and name not in FREE
+    }
     return json.dumps([sorted(numbers.items()), row["config"], row["fingerprint"]])
 
 
@@ -137,7 +151,9 @@ def _files(place: Path) -> list[Path]:
     if not place.is_dir():
         raise FileNotFoundError(f"{place}: there is no such file or folder")
     if not (files := sorted(path for path in place.rglob(f"*{SUFFIX}") if path.is_file())):
-        raise FileNotFoundError(f"{place}: no results in it ({SUFFIX} files); gridcount benchmark writes them")
+        raise FileNotFoundError(
+            f"{place}: no results in it ({SUFFIX} files); gridcount benchmark writes them"
+        )
     return files
 
 
@@ -148,7 +164,9 @@ def _read(path: Path) -> list[Row]:
         size = file.rows * len(file.names) * VALUE_BYTES
         if size > (limit := memory_limit()):
             needed = f"its {file.rows:,} rows of {len(file.names):,} columns take about {size / 2**30:.1f} GiB of memory"
-            raise ValueError(f"{path}: {needed}, but only {limit / 2**30:.1f} GiB are available; leave it out")
+            raise ValueError(
+                f"{path}: {needed}, but only {limit / 2**30:.1f} GiB are available; leave it out"
+            )
         rows: list[Row] = [row for table in file.batches(BATCH) for row in table.to_pylist()]
     if not rows:
         raise ValueError(f"{path}: no rows in it; delete it, or leave it out")
@@ -157,7 +175,12 @@ def _read(path: Path) -> list[Row]:
         convert_record(row, ResultRow, source, way_out)
         convert_record(row, dict[str, str | Whole | Real | bool | None], source, way_out)
     for config in {row["config"] for row in rows}:
-        decode_record(config.encode(), dict[str, Any], f"{path}: its column 'config'", "This is not a file of results; leave it out")
+        decode_record(
+            config.encode(),
+            dict[str, Any],
+            f"{path}: its column 'config'",
+            "This is not a file of results; leave it out",
+        )
     today = {made: _with_new_names(*made) for made in {(row["algorithm"], row["config"]) for row in rows}}
     rows = [row | {"config": today[row["algorithm"], row["config"]]} for row in rows]
     return [{name: value for name, value in row.items() if value is not None} for row in rows]

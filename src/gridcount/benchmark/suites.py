@@ -12,12 +12,14 @@ from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.algorithms.contract import EPOCH, run_length_fields
 from gridcount.algorithms.presets import planned_updates
 from gridcount.benchmark.cells import Cell
-from gridcount.data.catalogue import NAMES, unknown
-from gridcount.data.columns import ROLES
-from gridcount.data.cut import ActionUnits
+from gridcount.catalogue import NAMES, unknown
+from gridcount.data.formats.columns import ROLES
+from gridcount.data.formats.cut import ActionUnits
 
 FOLDER = Path(__file__).parent / "suites"
-EVALUATIONS = 5  # of a run shorter than a suite's interval: it has a curve and a headline over several all the same
+EVALUATIONS = (
+    5  # of a run shorter than a suite's interval: it has a curve and a headline over several all the same
+)
 
 
 @dataclass(frozen=True)
@@ -44,12 +46,20 @@ class Suite:
     episodes: int = 20
     variants: tuple[Variant, ...] = (Variant(),)
     fields: dict[str, Any] = field(default_factory=dict)  # changed for every algorithm that has the field
-    algorithm_fields: dict[str, dict[str, Any]] = field(default_factory=dict)  # algorithm -> changes for this algorithm only
-    published: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # algorithm -> dataset -> mean, and spread where printed
+    algorithm_fields: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # algorithm -> changes for this algorithm only
+    published: dict[str, dict[str, list[float]]] = field(
+        default_factory=dict
+    )  # algorithm -> dataset -> mean, and spread where printed
     data: dict[str, str] = field(default_factory=dict)  # dataset -> a file to read it from
-    environments: dict[str, str] = field(default_factory=dict)  # dataset -> a Gymnasium id to score it in, where it has none of its own
+    environments: dict[str, str] = field(
+        default_factory=dict
+    )  # dataset -> a Gymnasium id to score it in, where it has none of its own
     scored: bool = True  # whether policies are rolled out at all
-    columns: dict[str, dict[str, Any]] = field(default_factory=dict)  # dataset -> of a table: its columns by role, its actions' units
+    columns: dict[str, dict[str, Any]] = field(
+        default_factory=dict
+    )  # dataset -> of a table: its columns by role, its actions' units
 
     def __post_init__(self) -> None:
         for name in ("seeds", "updates", "evaluate_every", "episodes"):
@@ -72,7 +82,9 @@ class Suite:
         changed = shared | self.algorithm_fields.get(algorithm, {}) | variant.fields
         updates = self.updates or planned_updates(algorithm, dataset, self.preset)
         changed = dict.fromkeys(run_length_fields(ALGORITHMS[algorithm]), updates) | changed
-        changes = {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
+        changes = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()
+        }
         make_algorithm(algorithm, dataset, self.preset, **changes)  # raises an error for an unknown field
         return Cell(
             suite=self.name,
@@ -104,7 +116,9 @@ def read_suite(name: str) -> Suite:
         if not path.is_file():
             raise FileNotFoundError(f"{path}: there is no such file")
         title = path.stem
-        if own := [name for name in suite_names() if title in (name, name.replace("/", "-"))]:  # files use the latter form
+        if own := [
+            name for name in suite_names() if title in (name, name.replace("/", "-"))
+        ]:  # files use the latter form
             raise ValueError(
                 f"{path}: gridcount already includes a suite '{own[0]}'; give yours another name, so that results are not mixed up"
             )
@@ -126,14 +140,17 @@ def narrow(suite: Suite, only: tuple[str, ...] = (), scale: float = 1.0) -> list
     cells = suite.cells()
     _validate_distinct_cells(cells)  # a preset may make two variants equal
     kinds = {
-        kind: [p for p in only if any(_matches(getattr(cell, kind), p) for cell in cells)] for kind in ("algorithm", "dataset", "variant")
+        kind: [p for p in only if any(_matches(getattr(cell, kind), p) for cell in cells)]
+        for kind in ("algorithm", "dataset", "variant")
     }
     if lost := [pattern for pattern in only if not any(pattern in patterns for patterns in kinds.values())]:
         known = {getattr(cell, kind) for cell in cells for kind in kinds} - {""}
         raise unknown("part of the suite", lost[0], tuple(known))
     for kind, patterns in kinds.items():
         if patterns:
-            cells = [cell for cell in cells if any(_matches(getattr(cell, kind), pattern) for pattern in patterns)]
+            cells = [
+                cell for cell in cells if any(_matches(getattr(cell, kind), pattern) for pattern in patterns)
+            ]
     if not 0 < scale <= 1:
         raise ValueError(f"scale is {scale}; it must be above 0 and at most 1")
     return [_scaled(cell, scale) for cell in cells]
@@ -148,8 +165,15 @@ def _scaled(cell: Cell, scale: float) -> Cell:
         return cell
     updates = min(max(round(cell.updates * scale / EPOCH), 1) * EPOCH, cell.updates)
     lengths = run_length_fields(ALGORITHMS[cell.algorithm])
-    schedule = {name: round(value * updates / cell.updates) for name, value in cell.changes.items() if name in lengths}
-    return replace(cell, updates=updates, evaluate_every=_interval(cell.evaluate_every, updates), changes=cell.changes | schedule)
+    schedule = {
+        name: round(value * updates / cell.updates) for name, value in cell.changes.items() if name in lengths
+    }
+    return replace(
+        cell,
+        updates=updates,
+        evaluate_every=_interval(cell.evaluate_every, updates),
+        changes=cell.changes | schedule,
+    )
 
 
 def _interval(wanted: int, updates: int) -> int:
@@ -165,7 +189,9 @@ def _validate_distinct_cells(cells: list[Cell]) -> None:
         first = found.setdefault(f"{cell.dataset} {algorithm}", cell)
         if first is not cell:
             what = f"{cell.algorithm} on {cell.dataset}, preset {cell.preset}"
-            raise ValueError(f"the variants '{first.variant}' and '{cell.variant}' are the same experiment: {what}")
+            raise ValueError(
+                f"the variants '{first.variant}' and '{cell.variant}' are the same experiment: {what}"
+            )
 
 
 def _resolve_file(suite: Path, file: str) -> str:
@@ -178,7 +204,9 @@ KINDS: dict[str, tuple[type, str]] = {
     **dict.fromkeys(("title", "kind", "preset"), (str, "text")),
     **dict.fromkeys(("seeds", "updates", "evaluate_every", "episodes"), (int, "a whole number")),
     **dict.fromkeys(("datasets", "algorithms", "variants"), (list, "a list")),
-    **dict.fromkeys(("fields", "algorithm_fields", "published", "data", "environments", "columns"), (dict, "a table")),
+    **dict.fromkeys(
+        ("fields", "algorithm_fields", "published", "data", "environments", "columns"), (dict, "a table")
+    ),
     "scored": (bool, "true or false"),
 }
 AVERAGE = "average"  # for a number that a paper prints only over all datasets
@@ -189,7 +217,9 @@ def _checked(path: Path, name: str, written: dict[str, Any]) -> Suite:
     try:
         _validate_entries(written)
         variants = tuple(_variant(entry) for entry in written.get("variants", [{}]))
-        if twice := [name for name, times in Counter(variant.name for variant in variants).items() if times > 1]:
+        if twice := [
+            name for name, times in Counter(variant.name for variant in variants).items() if times > 1
+        ]:
             raise ValueError(f"two variants are called '{twice[0]}'")
         lists = {word: tuple(value) for word, value in written.items() if isinstance(value, list)}
         files = {dataset: _resolve_file(path, file) for dataset, file in written.get("data", {}).items()}
@@ -227,7 +257,9 @@ def _validate_entries(written: dict[str, Any]) -> None:
             raise ValueError(f"[algorithm_fields] {algorithm} is {changed!r}; it must be a table of fields")
     for dataset in datasets:
         if dataset not in NAMES and dataset not in written.get("data", {}):
-            raise ValueError(f"{unknown('dataset', str(dataset), NAMES)}\nFor a file of your own add: [data] {dataset} = 'FILE'")
+            raise ValueError(
+                f"{unknown('dataset', str(dataset), NAMES)}\nFor a file of your own add: [data] {dataset} = 'FILE'"
+            )
     for word in ("data", "environments"):
         for dataset, value in written.get(word, {}).items():
             if dataset not in datasets:
@@ -251,7 +283,9 @@ def _validate_reading(dataset: str, reading: Any, datasets: tuple[str, ...]) -> 
     if dataset not in datasets:
         raise unknown("dataset in [columns]", dataset, datasets)
     if not isinstance(reading, dict):
-        raise ValueError(f"[columns] {dataset} is {reading!r}; it must be a table such as {{ action = 'valve' }}")
+        raise ValueError(
+            f"[columns] {dataset} is {reading!r}; it must be a table such as {{ action = 'valve' }}"
+        )
     units = {each.name for each in fields(ActionUnits)}
     for name, value in reading.items():
         if name not in (*ROLES, *units):
@@ -282,12 +316,16 @@ def _kind_of(name: str) -> str:
 def _validate_published(algorithm: str, numbers: Any, datasets: tuple[str, ...]) -> None:
     """Raise ValueError if published numbers are not a mean and an optional spread for datasets of the suite."""
     if not isinstance(numbers, dict):
-        raise ValueError(f"[published.{algorithm}] is {numbers!r}; write DATASET = [MEAN] or DATASET = [MEAN, SPREAD]")
+        raise ValueError(
+            f"[published.{algorithm}] is {numbers!r}; write DATASET = [MEAN] or DATASET = [MEAN, SPREAD]"
+        )
     for dataset, printed in numbers.items():
         if dataset not in datasets:
             raise unknown(f"dataset in [published.{algorithm}]", dataset, datasets)
         if not isinstance(printed, list) or len(printed) not in (1, 2) or not all(map(_is_number, printed)):
-            raise ValueError(f"[published.{algorithm}] {dataset} is {printed!r}; it must be [MEAN] or [MEAN, SPREAD]")
+            raise ValueError(
+                f"[published.{algorithm}] {dataset} is {printed!r}; it must be [MEAN] or [MEAN, SPREAD]"
+            )
 
 
 def _is_number(value: Any) -> bool:
@@ -295,7 +333,11 @@ def _is_number(value: Any) -> bool:
 
 
 def _variant(entry: Any) -> Variant:
-    if not isinstance(entry, dict) or not isinstance(entry.get("fields", {}), dict) or not isinstance(entry.get("name", ""), str):
+    if (
+        not isinstance(entry, dict)
+        or not isinstance(entry.get("fields", {}), dict)
+        or not isinstance(entry.get("name", ""), str)
+    ):
         raise ValueError(f"a variant is {entry!r}; it must have a name and a table of fields")
     if lost := [word for word in entry if word not in ("name", "fields")]:
         raise unknown("entry of a variant", lost[0], ("name", "fields"))

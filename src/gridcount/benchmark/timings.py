@@ -8,8 +8,8 @@ from pathlib import Path
 
 import jax
 
-from gridcount.data.cache import cache_directory
 from gridcount.files import locked, read_record, write_whole
+from gridcount.files.cache import cache_directory
 
 PACKAGES = ("gridcount", "jax", "jaxlib")  # what an update's time depends on, besides the machine
 
@@ -55,4 +55,7 @@ def _processor() -> str:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
         return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
+    return next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.processor(),
+    )

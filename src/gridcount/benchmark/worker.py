@@ -21,12 +21,17 @@ def main(cell_file: str, directory: str, results: str, cores: str, parent: str, 
     `trusted` are environments whose modules the user named on the command line.
     """
     if hasattr(os, "sched_setaffinity"):  # before any library counts cores
-        os.sched_setaffinity(0, _claim(int(cores.removeprefix("any "))) if cores.startswith("any") else set(map(int, cores.split(","))))
+        os.sched_setaffinity(
+            0,
+            _claim(int(cores.removeprefix("any ")))
+            if cores.startswith("any")
+            else set(map(int, cores.split(","))),
+        )
     threading.Thread(target=_stop_with_parent, args=(int(parent),), daemon=True).start()
     from gridcount.benchmark.cells import Cell, run_cell
     from gridcount.benchmark.store import write_rows
-    from gridcount.data.plain_text import printable
     from gridcount.evaluation.environments import trust
+    from gridcount.plain_text import printable
     from gridcount.training.compiled import keep_compiled
     from gridcount.training.run import Interrupted
 
@@ -62,7 +67,9 @@ def _claim(count: int) -> set[int]:
             claimed.add(core)
         if len(claimed) == count:
             break
-    return claimed or set(random.sample(cores, min(count, len(cores))))  # random, so that workers use different cores
+    return claimed or set(
+        random.sample(cores, min(count, len(cores)))
+    )  # random, so that workers use different cores
 
 
 def _stop_with_parent(parent: int) -> None:

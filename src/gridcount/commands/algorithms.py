@@ -41,10 +41,17 @@ def algorithms(words: list[str]) -> int:
     table = Table(show_lines=True)
     for heading in ("name", "family", "idea", "paper", "cost", "what the count adds"):
         width = len("arXiv:2006.04779;") if heading == "paper" else None  # so that it can be copied
-        table.add_column(heading, justify="right" if heading == "cost" else "left", no_wrap=heading == "name", min_width=width)
+        table.add_column(
+            heading,
+            justify="right" if heading == "cost" else "left",
+            no_wrap=heading == "name",
+            min_width=width,
+        )
     for entry in entries:
         words = [str(entry[name]) for name in ("name", "family", "idea", "paper")]
-        table.add_row(*words, "" if entry["cost"] is None else f"{entry['cost']:.2f}", str(entry["count_adds"]))
+        table.add_row(
+            *words, "" if entry["cost"] is None else f"{entry['cost']:.2f}", str(entry["count_adds"])
+        )
     console = make_console()
     console.print(table)
     console.print(

@@ -14,7 +14,7 @@ from gridcount.benchmark.cells import Cell
 from gridcount.benchmark.local import default_workers, missing, reuse_finished, run_local
 from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
-from gridcount.data.catalogue import unknown
+from gridcount.catalogue import unknown
 from gridcount.evaluation.environments import dimensions, find, trust
 from gridcount.files import locked, on_full_disk
 from gridcount.interrupts import STOPPED
@@ -32,17 +32,27 @@ class Benchmark:
 
     suite: tyro.conf.Positional[str] = ""  # a suite's name or a TOML file; leave it out to list the suites
     out: Path | None = None  # where runs and results go; by default runs/SUITE
-    only: tuple[str, ...] = ()  # run only these algorithms, datasets or variants; patterns such as 'maze2d-*' are allowed
+    only: tuple[
+        str, ...
+    ] = ()  # run only these algorithms, datasets or variants; patterns such as 'maze2d-*' are allowed
     seeds: int | None = None  # seeds per cell; by default the suite's
     updates: int | None = None  # updates per run; by default the suite's
     scale: float = 1.0  # share of the updates, for a quick test
     preset: str | None = None  # "fast" or "paper"; by default the suite's
-    evaluate_every: int | None = None  # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
+    evaluate_every: int | None = (
+        None  # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
+    )
     episodes: int | None = None  # episodes per evaluation and seed; by default the suite's
-    data: tuple[str, ...] = ()  # files to read datasets from, as in hopper-medium-v2=FILE, or a folder of files called NAME.hdf5
-    env: tuple[str, ...] = ()  # environments of your own modules that the suite may use, as in my_module:MyTask-v0
+    data: tuple[
+        str, ...
+    ] = ()  # files to read datasets from, as in hopper-medium-v2=FILE, or a folder of files called NAME.hdf5
+    env: tuple[
+        str, ...
+    ] = ()  # environments of your own modules that the suite may use, as in my_module:MyTask-v0
     workers: int | None = None  # cells at once; by default one per core
-    ray: str | None = None  # run on a Ray cluster: its address (HOST:PORT), or "auto" or nothing for the cluster of this machine
+    ray: str | None = (
+        None  # run on a Ray cluster: its address (HOST:PORT), or "auto" or nothing for the cluster of this machine
+    )
     cell_cores: int = 1  # cores per cell on the cluster
     cell_accelerators: float = 0.0  # accelerators per cell on the cluster
     dry_run: bool = False  # only print what would run and the expected time on this machine
@@ -68,7 +78,9 @@ def benchmark(words: list[str]) -> int:
         reuse_finished(cells, out)
     left = missing(cells, out)
     console.print(_preset_in_words(suite), soft_wrap=True)
-    console.print(f"{suite.title}: {len(cells)} cells, {len(left)} to run; everything goes to {out}", soft_wrap=True)
+    console.print(
+        f"{suite.title}: {len(cells)} cells, {len(left)} to run; everything goes to {out}", soft_wrap=True
+    )
     if options.dry_run:
         return _dry_run(left, options.workers, console)
     full = "Finished cells and all checkpoints are kept: free disk space and run the same command again"
@@ -76,13 +88,20 @@ def benchmark(words: list[str]) -> int:
         with on_full_disk(out, full):
             problems = _run(left, out, options, console) if left else {}
     except KeyboardInterrupt:
-        kept = "finished cells are kept, the others start again" if options.ray else "each cell resumes where it stopped"
+        kept = (
+            "finished cells are kept, the others start again"
+            if options.ray
+            else "each cell resumes where it stopped"
+        )
         console.print(f"stopped; run the same command again: {kept}", soft_wrap=True)
         return STOPPED
     for label, problem in problems.items():
         console.print(f"failed: {label}: {problem}", soft_wrap=True)
     if any((out / "results").glob("*.parquet")):
-        with on_full_disk(out, full), locked(out / "results.parquet"):  # suites that share the folder may end at the same time
+        with (
+            on_full_disk(out, full),
+            locked(out / "results.parquet"),
+        ):  # suites that share the folder may end at the same time
             path = write_rows(out / "results.parquet", read_results(out / "results"))  # of all of them
         console.print(_headline(suite, cells, out, console))
         for line in _diverged(suite, cells, out):
@@ -110,7 +129,9 @@ def _validate_flags_apply(options: Benchmark) -> None:
         if ":" not in name:
             raise ValueError(f"--env {name}: it names no module; write MODULE:ID, as in my_module:MyTask-v0")
     if options.ray and options.workers is not None:
-        raise ValueError("--workers applies to this machine only; on a cluster, --cell-cores sets the cores per cell")
+        raise ValueError(
+            "--workers applies to this machine only; on a cluster, --cell-cores sets the cores per cell"
+        )
     if not options.ray and (options.cell_cores, options.cell_accelerators) != (1, 0):
         raise ValueError(
             "--cell-cores and --cell-accelerators apply to a cluster only (--ray); here --workers sets how many cells run at once"
@@ -119,7 +140,9 @@ def _validate_flags_apply(options: Benchmark) -> None:
 
 def _validate_environments(suite: str, cells: list[Cell], make: bool) -> None:
     """Raise ValueError for environments that are not allowed or, with `make`, cannot be created here."""
-    for dataset, name in dict.fromkeys((cell.dataset, cell.environment) for cell in cells if cell.environment and cell.scored):
+    for dataset, name in dict.fromkeys(
+        (cell.dataset, cell.environment) for cell in cells if cell.environment and cell.scored
+    ):
         try:
             find(str(name))
             if make:
@@ -158,15 +181,21 @@ def _narrowed(suite: Suite, options: Benchmark) -> Suite:
             raise unknown(f"dataset of {suite.name}", name, suite.datasets)
         if not Path(file).is_file():
             raise FileNotFoundError(f"--data {name}={file}: there is no such file; write NAME=FILE")
-    given = {name: getattr(options, name) for name in ("seeds", "updates", "preset", "evaluate_every", "episodes")}
-    return replace(suite, data=suite.data | files, **{name: value for name, value in given.items() if value is not None})
+    given = {
+        name: getattr(options, name) for name in ("seeds", "updates", "preset", "evaluate_every", "episodes")
+    }
+    return replace(
+        suite, data=suite.data | files, **{name: value for name, value in given.items() if value is not None}
+    )
 
 
 def _in_folder(folder: Path, suite: Suite) -> dict[str, str]:
     """The datasets of a suite that a folder holds."""
     if not folder.is_dir():
         raise FileNotFoundError(f"--data {folder}: there is no such folder; write a folder, or NAME=FILE")
-    found = {name: str(folder / f"{name}.hdf5") for name in suite.datasets if (folder / f"{name}.hdf5").is_file()}
+    found = {
+        name: str(folder / f"{name}.hdf5") for name in suite.datasets if (folder / f"{name}.hdf5").is_file()
+    }
     if not found:
         raise FileNotFoundError(
             f"--data {folder}: it holds no dataset of {suite.name}; a file is called NAME.hdf5, as in {suite.datasets[0]}.hdf5"
@@ -193,9 +222,19 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
     per_update = _timed(cells, console)
     table = Table()
     variants = any(cell.variant for cell in cells)
-    for heading in ("algorithm", "dataset", *["variant"] * variants, "seeds", "updates", "ms per\nupdate", "core\ntime"):
+    for heading in (
+        "algorithm",
+        "dataset",
+        *["variant"] * variants,
+        "seeds",
+        "updates",
+        "ms per\nupdate",
+        "core\ntime",
+    ):
         names = heading in ("algorithm", "dataset", "variant")
-        table.add_column(heading, justify="left" if names else "right", no_wrap=heading != "variant")  # numbers whole on 80 columns
+        table.add_column(
+            heading, justify="left" if names else "right", no_wrap=heading != "variant"
+        )  # numbers whole on 80 columns
     for cell in cells:
         seconds = per_update[cell.label]
         total = duration(seconds * cell.updates * len(cell.seeds))
@@ -204,7 +243,13 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
     console.print(table)
     altogether = estimate(cells, per_update, len(available_cores()), workers or default_workers())
     first = sorted({cell.algorithm for cell in cells if hasattr(ALGORITHMS[cell.algorithm], "cvae_updates")})
-    left_out = " and ".join(["without evaluations", "compilation", *(f"the autoencoder that {name} learns first" for name in first)])
+    left_out = " and ".join(
+        [
+            "without evaluations",
+            "compilation",
+            *(f"the autoencoder that {name} learns first" for name in first),
+        ]
+    )
     console.print(f"about {duration(altogether)} on this machine, {left_out}", soft_wrap=True)
     return 0
 
@@ -226,15 +271,25 @@ def _timed(cells: list[Cell], console: Console) -> dict[str, float]:
 
         found = seconds_per_update(cells, report)
     if cells and not measured:
-        console.print(f"timed before on this machine: {timings_file()} (delete it to time again)", soft_wrap=True)
+        console.print(
+            f"timed before on this machine: {timings_file()} (delete it to time again)", soft_wrap=True
+        )
     return found
 
 
 def _diverged(suite: Suite, cells: list[Cell], out: Path) -> list[str]:
     """The seeds that diverged, and how."""
     labels = {cell.key(): cell.label for cell in cells}
-    rows = [row for row in read_results(out / "results") if row["suite"] == suite.name and row["key"] in labels and "diverged" in row]
-    return list(dict.fromkeys(f"diverged: {labels[row['key']]}, seed {row['seed']}: {row['diverged']}" for row in rows))
+    rows = [
+        row
+        for row in read_results(out / "results")
+        if row["suite"] == suite.name and row["key"] in labels and "diverged" in row
+    ]
+    return list(
+        dict.fromkeys(
+            f"diverged: {labels[row['key']]}, seed {row['seed']}: {row['diverged']}" for row in rows
+        )
+    )
 
 
 def _headline(suite: Suite, cells: list[Cell], out: Path, console: Console) -> Table:
@@ -253,7 +308,9 @@ def _headline(suite: Suite, cells: list[Cell], out: Path, console: Console) -> T
         wide.add_row(dataset, *(texts.get((dataset, method), "") for method in methods))
     if Measurement.get(console, console.options.update(width=UNLIMITED), wide).maximum <= console.width:
         return wide
-    tall = Table(Column("dataset", no_wrap=True), "method", Column("score", justify="right", no_wrap=True), title=title)
+    tall = Table(
+        Column("dataset", no_wrap=True), "method", Column("score", justify="right", no_wrap=True), title=title
+    )
     for (dataset, method), text in texts.items():
         tall.add_row(dataset, method, text)
     return tall

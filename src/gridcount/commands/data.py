@@ -10,23 +10,25 @@ import tyro
 from rich.console import Console
 
 from gridcount.algorithms import make_algorithm
+from gridcount.catalogue import MAZE_NAMES, unknown
 from gridcount.counts.grid import StateResolution
-from gridcount.data import check as checks
-from gridcount.data import describe as descriptions
-from gridcount.data.catalogue import MAZE_NAMES, unknown
-from gridcount.data.check import check
-from gridcount.data.columns import Columns
-from gridcount.data.cut import ActionUnits
-from gridcount.data.describe import describe
+from gridcount.data.formats.columns import Columns
+from gridcount.data.formats.cut import ActionUnits
 from gridcount.data.load import Source, free_name, load, open_log, store
-from gridcount.data.local import imported_directory
-from gridcount.data.maze2d import make
-from gridcount.data.transitions import Transitions
+from gridcount.data.quality import check as checks
+from gridcount.data.quality import describe as descriptions
+from gridcount.data.quality.check import check
+from gridcount.data.quality.describe import describe
+from gridcount.data.store.local import imported_directory
+from gridcount.data.store.mazes import make
 from gridcount.files import on_full_disk, remove_leftovers
 from gridcount.terminal import make_console, validate_flags, with_bar
+from gridcount.transitions import Transitions
 
 Actions = Annotated[ActionUnits, tyro.conf.arg(name="")]
-Mapping = Annotated[Columns, tyro.conf.arg(name="")]  # its fields become flags of their own: --observation, --action, ...
+Mapping = Annotated[
+    Columns, tyro.conf.arg(name="")
+]  # its fields become flags of their own: --observation, --action, ...
 
 
 USAGE = """\
@@ -76,7 +78,9 @@ class Info:
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
     actions: Actions = field(default_factory=ActionUnits)  # how actions are scaled to [-1, 1]
     source: Source = "auto"  # for Maze2D names: D4RL's file or one generated here
-    bins: int | None = None  # partitions per dimension of the coverage's grid; default: those of GPC-SAC's fast preset, which `train` uses
+    bins: int | None = (
+        None  # partitions per dimension of the coverage's grid; default: those of GPC-SAC's fast preset, which `train` uses
+    )
     plot: bool = False  # write pictures
     out: Path | None = None  # folder for the pictures; by default one named after the dataset
     json: bool = False  # print the description as JSON
@@ -105,7 +109,12 @@ def make_command(options: Make) -> int:
     if options.dataset not in MAZE_NAMES:
         raise unknown("maze", options.dataset, MAZE_NAMES)
     console = make_console()
-    path = with_bar(options.dataset, lambda progress: make(options.dataset, options.transitions, options.seed, options.directory, progress))
+    path = with_bar(
+        options.dataset,
+        lambda progress: make(
+            options.dataset, options.transitions, options.seed, options.directory, progress
+        ),
+    )
     console.print(str(path), soft_wrap=True)
     return 0
 
@@ -115,7 +124,12 @@ def import_command(options: Import, console: Console | None = None) -> int:
     console = console or make_console()
     target = free_name(options.name, options.replace)
     for leftover in remove_leftovers(imported_directory()):
-        console.print(f"removed {leftover}, left by an import that was killed", highlight=False, markup=False, soft_wrap=True)
+        console.print(
+            f"removed {leftover}, left by an import that was killed",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
+        )
     kept = "Nothing was imported, and existing datasets are kept: free disk space, or set the environment variable"
     with (
         on_full_disk(target, f"{kept} GRIDCOUNT_HOME to another folder, and run the same command again"),
@@ -128,7 +142,11 @@ def import_command(options: Import, console: Console | None = None) -> int:
             console.print("Not imported: repair the errors first.", style="bold red")
             return 2
         data = store(
-            log, options.name, scale_actions=options.actions.scale_actions, action_bounds=options.actions.bounds, replace=options.replace
+            log,
+            options.name,
+            scale_actions=options.actions.scale_actions,
+            action_bounds=options.actions.bounds,
+            replace=options.replace,
         )
     console.print(
         f"Imported {len(data):,} transitions in {data.episodes:,} episodes as '{options.name}' ({imported_directory() / options.name})",
@@ -165,7 +183,9 @@ def info_command(options: Info, console: Console | None = None) -> int:
             progress=progress,
         ),
     )
-    description = describe(data, options.bins) if options.bins is not None else describe(data, *_trained_grid(data))
+    description = (
+        describe(data, options.bins) if options.bins is not None else describe(data, *_trained_grid(data))
+    )
     if options.json:
         print(json.dumps(description.as_json()), file=console.file)
     else:
@@ -173,7 +193,9 @@ def info_command(options: Info, console: Console | None = None) -> int:
     if options.plot:
         from gridcount.report.dataset import plot_description  # matplotlib is needed only here
 
-        for path in plot_description(data, options.out or Path(f"{Path(options.data).stem}-pictures"), description):
+        for path in plot_description(
+            data, options.out or Path(f"{Path(options.data).stem}-pictures"), description
+        ):
             if not options.json:
                 console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
     return 0
@@ -182,4 +204,8 @@ def info_command(options: Info, console: Console | None = None) -> int:
 def _trained_grid(data: Transitions) -> tuple[int | None, int | None, StateResolution]:
     """The grid `gridcount train` counts on by default: bins, bins of states, and the state resolution."""
     algorithm = make_algorithm("gpc-sac", data.name, "fast")
-    return None if algorithm.bins == "auto" else algorithm.bins, algorithm.state_bins, algorithm.state_resolution
+    return (
+        None if algorithm.bins == "auto" else algorithm.bins,
+        algorithm.state_bins,
+        algorithm.state_resolution,
+    )

@@ -39,7 +39,13 @@ def evaluate(words: list[str]) -> int:
     first = policies[0]
     validate_dimensions(environment, len(first.observation_names), len(first.action_names))
     results = {
-        policy.seed: roll_out(policy, environment, options.episodes, options.starts, observation_dim=len(first.observation_names)).summary()
+        policy.seed: roll_out(
+            policy,
+            environment,
+            options.episodes,
+            options.starts,
+            observation_dim=len(first.observation_names),
+        ).summary()
         for policy in policies
     }
     chosen = " (oracle: chosen by its score)" if options.at == ORACLE else ""

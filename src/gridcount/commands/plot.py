@@ -14,7 +14,9 @@ from gridcount.training.experiment import load_again
 class Plot:
     """Draw a run: its learning curve and, for a maze, its trajectories, visit counts and uncertainty."""
 
-    run: tyro.conf.Positional[tuple[Path, ...]]  # a run directory, or several to compare their curves in one picture
+    run: tyro.conf.Positional[
+        tuple[Path, ...]
+    ]  # a run directory, or several to compare their curves in one picture
     out: Path = Path("curves.png")  # where the comparison of several runs goes
 
 

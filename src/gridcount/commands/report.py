@@ -20,8 +20,12 @@ from gridcount.training.run import read_plan
 class Report:
     """Write a page of results: tables with the paper's numbers, curves, statistics, costs, and the source of every number."""
 
-    results: tyro.conf.Positional[tuple[Path, ...]]  # results of `gridcount benchmark` (folders or Parquet files), or run directories
-    out: Path | None = None  # where the page, tables and figures go; by default the folder `report` beside the first results
+    results: tyro.conf.Positional[
+        tuple[Path, ...]
+    ]  # results of `gridcount benchmark` (folders or Parquet files), or run directories
+    out: Path | None = (
+        None  # where the page, tables and figures go; by default the folder `report` beside the first results
+    )
     suite: tuple[Path, ...] = ()  # TOML files of your own suites, for their titles and published numbers
     figures: bool = True  # also draw PNG and PDF figures
 
@@ -31,7 +35,9 @@ def report(words: list[str]) -> int:
     validate_flags(words, Report)
     options = tyro.cli(Report, args=words, prog="gridcount report")
     if not options.results:
-        raise ValueError("name the results to report: a folder of `gridcount benchmark`, its Parquet files, or run directories")
+        raise ValueError(
+            "name the results to report: a folder of `gridcount benchmark`, its Parquet files, or run directories"
+        )
     console = make_console()
     rows = _read(options.results, console)
     found = sections(rows, layouts({row["suite"] for row in rows}, options.suite))
@@ -42,7 +48,8 @@ def report(words: list[str]) -> int:
     for folder in ("tables", "figures"):
         validate_no_link(out / folder)
     with on_full_disk(
-        out, "Each file there is complete, old or new: free disk space, or choose another folder with --out, and run the command again"
+        out,
+        "Each file there is complete, old or new: free disk space, or choose another folder with --out, and run the command again",
     ):
         _write(found, out, options.figures, console)
     return 0
@@ -80,7 +87,9 @@ def _read(places: tuple[Path, ...], console: Console) -> list[Row]:
         if place.is_dir():
             runs += [place] if _is_run(place) else sorted(each for each in place.iterdir() if _is_run(each))
         if place not in stored and place not in runs and not any(run.parent == place for run in runs):
-            raise ValueError(f"{place}: neither results of `gridcount benchmark` nor a run of `gridcount train` is in it")
+            raise ValueError(
+                f"{place}: neither results of `gridcount benchmark` nor a run of `gridcount train` is in it"
+            )
     rows: list[Row] = []
     if stored:
         from gridcount.benchmark.store import read_results
@@ -103,11 +112,15 @@ def layouts(names: set[str], files: tuple[Path, ...] = ()) -> dict[str, Layout]:
     """The layouts of suites: the user's files first, then those of gridcount."""
     suites = {suite.name: suite for suite in map(read_suite, map(str, files))}
     if unknown_suites := [file for file in files if file.stem not in names]:
-        raise ValueError(f"--suite {unknown_suites[0]}: the results have no suite of this name; they have {', '.join(sorted(names))}")
+        raise ValueError(
+            f"--suite {unknown_suites[0]}: the results have no suite of this name; they have {', '.join(sorted(names))}"
+        )
     known = {name: read_suite(name) for name in names & set(suite_names()) if name not in suites}
     return {name: _layout(suite) for name, suite in (known | suites).items()}
 
 
 def _layout(suite: Suite) -> Layout:
     variants = tuple(variant.name for variant in suite.variants)
-    return Layout(suite.name, suite.title, suite.kind, suite.datasets, suite.algorithms, variants, suite.published)
+    return Layout(
+        suite.name, suite.title, suite.kind, suite.datasets, suite.algorithms, variants, suite.published
+    )

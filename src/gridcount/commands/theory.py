@@ -52,14 +52,25 @@ def show(result: dict[str, Any], console: Console) -> None:
         f"u and Gamma_lcb with one-hot features and ridge 1: equal to {equal['largest_relative_difference']:.1e} at {equal['pairs']} pairs"
     )
     table = Table(
-        "T", "promised", "V fixed: mean", "worst pair", "V learnt: mean", "worst pair", title="Tabular: |B̂V - BV| <= u, share of logs"
+        "T",
+        "promised",
+        "V fixed: mean",
+        "worst pair",
+        "V learnt: mean",
+        "worst pair",
+        title="Tabular: |B̂V - BV| <= u, share of logs",
     )
     for row in result["tabular"]["coverage"]:
         names = ("promise", "fixed_mean", "fixed_worst_pair", "learnt_mean", "learnt_worst_pair")
         table.add_row(str(row["epoch"]), *(f"{row[name]:.1%}" for name in names))
     console.print(table)
     table = Table(
-        "epoch", "n of the log", "smallest c", "n of the policy's visits", "smallest c", title="Tabular: the same while a run trains"
+        "epoch",
+        "n of the log",
+        "smallest c",
+        "n of the policy's visits",
+        "smallest c",
+        title="Tabular: the same while a run trains",
     )
     for row in result["tabular"]["training"]:
         cells = (
@@ -70,26 +81,52 @@ def show(result: dict[str, Any], console: Console) -> None:
         table.add_row(str(row["epoch"]), *cells)
     console.print(table)
     title = f"Linear MDP: smallest c with a share of {1 - result['linear']['failure']:.0%} under c u, and what the first c covers"
-    table = Table("rows", "bins", "visits per cell", "linear: c", "first c covers", "cells: c", "first c covers", title=title)
+    table = Table(
+        "rows",
+        "bins",
+        "visits per cell",
+        "linear: c",
+        "first c covers",
+        "cells: c",
+        "first c covers",
+        title=title,
+    )
     for row in result["linear"]["grids"]:
         parts = (
-            text for kind in ("linear", "cells") for text in (f"{row[kind]['smallest_c']:.3f}", f"{row[kind]['fixed_c_coverage']:.1%}")
+            text
+            for kind in ("linear", "cells")
+            for text in (f"{row[kind]['smallest_c']:.3f}", f"{row[kind]['fixed_c_coverage']:.1%}")
         )
         table.add_row(f"{row['rows']:,}", str(row["bins"]), f"{row['mean_count']:.1f}", *parts)
     console.print(table)
     table = Table(
-        "task", "cells", "Eq. 3 printed", "Eq. 3 meant", "published", "ours", title="Cells that share a code with another a small step away"
+        "task",
+        "cells",
+        "Eq. 3 printed",
+        "Eq. 3 meant",
+        "published",
+        "ours",
+        title="Cells that share a code with another a small step away",
     )
     for row in result["codes"]["collisions"]:
         ours = f"{row['ours_near']} of {row['ours_strangers']:,}"
         where = "actions beyond" if row["outside"] else "in range"
-        table.add_row(row["task"], where, *(f"{row[name]:.1%}" for name in ("printed", "meant", "published")), ours)
+        table.add_row(
+            row["task"], where, *(f"{row[name]:.1%}" for name in ("printed", "meant", "published")), ours
+        )
     console.print(table)
-    table = Table("Theorem A.3: u", "smallest gain in Q", "pairs that lose", title="Policy improvement, 200 tables")
+    table = Table(
+        "Theorem A.3: u", "smallest gain in Q", "pairs that lose", title="Policy improvement, 200 tables"
+    )
     for row in result["guarantees"]["improvement"]:
         table.add_row(row["case"], f"{row['smallest_gain']:.2e}", f"{row['pairs_worse']:.1%}")
     console.print(table)
-    table = Table("kappa", "fails below, whole policy", "fails below, cut off", title="Theorem A.2: epsilon from which it holds")
+    table = Table(
+        "kappa",
+        "fails below, whole policy",
+        "fails below, cut off",
+        title="Theorem A.2: epsilon from which it holds",
+    )
     for row in result["guarantees"]["selection"]:
         table.add_row(str(row["base"]), f"{row['fails_below']:.1e}", f"{row['fails_below_cut_off']:.1e}")
     console.print(table)

@@ -14,12 +14,11 @@ from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import run_length_fields
 from gridcount.algorithms.presets import Preset, default_algorithm, planned_updates
 from gridcount.algorithms.ranges import validate_ranges
-from gridcount.data import check as checks
-from gridcount.data.catalogue import NAMES
-from gridcount.data.columns import Columns
-from gridcount.data.cut import ActionUnits
+from gridcount.catalogue import NAMES
+from gridcount.data.formats.columns import Columns
+from gridcount.data.formats.cut import ActionUnits
 from gridcount.data.load import Source, resolve_source, resolved_name
-from gridcount.data.transitions import Transitions
+from gridcount.data.quality import check as checks
 from gridcount.evaluation.environments import trust
 from gridcount.files import on_full_disk
 from gridcount.interrupts import STOPPED
@@ -28,8 +27,15 @@ from gridcount.terminal import make_console, validate_flags, with_bar
 from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim, find_unfinished
-from gridcount.training.experiment import EVALUATE_EVERY, Experiment, drop_unfit_environment, find_environment, load_checked
+from gridcount.training.experiment import (
+    EVALUATE_EVERY,
+    Experiment,
+    drop_unfit_environment,
+    find_environment,
+    load_checked,
+)
 from gridcount.training.progress import ConsoleDisplay
+from gridcount.transitions import Transitions
 
 SOURCES = {"d4rl": " (D4RL's file)", "generated": " (generated here)", "": ""}
 
@@ -38,19 +44,33 @@ SOURCES = {"d4rl": " (D4RL's file)", "generated": " (generated here)", "": ""}
 class Train:
     """Train a policy from logged data and evaluate it during training."""
 
-    dataset: tyro.conf.Positional[str]  # a dataset name such as maze2d-umaze-v1, an imported name, or a file (.hdf5, .npz, .parquet, .csv)
-    columns: Annotated[Columns, tyro.conf.arg(name="")] = field(default_factory=Columns)  # of a table: which columns are what
-    algo: str = ""  # the algorithm; by default gpc-anchor for your own dataset, and gpc-sac for a published dataset
-    env: str | None = None  # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
-    preset: Preset = "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
+    dataset: tyro.conf.Positional[
+        str
+    ]  # a dataset name such as maze2d-umaze-v1, an imported name, or a file (.hdf5, .npz, .parquet, .csv)
+    columns: Annotated[Columns, tyro.conf.arg(name="")] = field(
+        default_factory=Columns
+    )  # of a table: which columns are what
+    algo: str = (
+        ""  # the algorithm; by default gpc-anchor for your own dataset, and gpc-sac for a published dataset
+    )
+    env: str | None = (
+        None  # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
+    )
+    preset: Preset = (
+        "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
+    )
     seeds: int = 1  # how many seeds to train together
     seed: int = 0  # the first seed
     source: Source = "auto"  # for Maze2D names: D4RL's file or data generated here; "auto": D4RL's where it was downloaded before
     updates: int | None = None  # gradient updates; by default the preset's, or on --resume the run's own
-    evaluate_every: int | None = None  # updates between evaluations, and there is one at the end; by default 5000, or the run's own
+    evaluate_every: int | None = (
+        None  # updates between evaluations, and there is one at the end; by default 5000, or the run's own
+    )
     episodes: int = 20  # episodes per evaluation and seed
     run: Path | None = None  # run directory; by default a new one under runs/
-    resume: bool = False  # resume the run in --run, or the newest unfinished run of this dataset and algorithm
+    resume: bool = (
+        False  # resume the run in --run, or the newest unfinished run of this dataset and algorithm
+    )
     keep: int = 2  # checkpoints kept
     keep_policies: int | None = None  # policies kept, one per checkpoint; by default as many as checkpoints
     checkpoint_seconds: float = 60.0  # least time between checkpoints; the last update always makes one
@@ -68,7 +88,9 @@ def train(words: list[str]) -> int:
     if options.env is not None:
         trust(options.env)
     console = make_console()
-    resumed = find_unfinished(options.run, resolved_name(options.dataset), options.algo) if options.resume else None
+    resumed = (
+        find_unfinished(options.run, resolved_name(options.dataset), options.algo) if options.resume else None
+    )
     environment, unscored = find_environment(options.dataset, options.env)
     plan = replace(_plan(options, runs.read_plan(resumed) if resumed else None), environment=environment)
     plan.check()  # before a dataset is generated or read
@@ -76,14 +98,19 @@ def train(words: list[str]) -> int:
     if options.env is None:  # a default environment must not stop the training
         plan, misfit = drop_unfit_environment(plan, data)
         unscored = misfit or unscored
-    runs.Kept.checked(options.keep, options.keep_policies, options.checkpoint_seconds)  # before a directory is made
+    runs.Kept.checked(
+        options.keep, options.keep_policies, options.checkpoint_seconds
+    )  # before a directory is made
     experiment = Experiment.prepare(plan, algorithm, data, resumed=resumed)
     directory = resumed or claim(options.run, f"{Path(options.dataset).stem}-{options.algo}")
     for line in _introduction(options, experiment, unscored, directory):
         console.print(line, soft_wrap=True)
     again = "gridcount train " + shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
     try:
-        with on_full_disk(directory, f"Existing checkpoints and metrics are kept: free disk space, then resume with: {again}"):
+        with on_full_disk(
+            directory,
+            f"Existing checkpoints and metrics are kept: free disk space, then resume with: {again}",
+        ):
             rows = experiment.train(
                 directory,
                 ConsoleDisplay(console),
@@ -112,7 +139,9 @@ def _load(plan: runs.Plan, memory_map: bool, console: Console) -> Transitions:
     def show(name: str, findings: list[checks.Finding]) -> None:
         console.print(checks.render(name, findings))
 
-    return with_bar(plan.dataset, lambda progress: load_checked(plan, memory_map=memory_map, show=show, progress=progress))
+    return with_bar(
+        plan.dataset, lambda progress: load_checked(plan, memory_map=memory_map, show=show, progress=progress)
+    )
 
 
 def _introduction(options: Train, experiment: Experiment, unscored: str, directory: Path) -> Iterator[str]:
@@ -142,13 +171,18 @@ def draw(directory: Path, prepared: Any, data: Transitions, console: Console) ->
     for path in pictures:
         console.print(f"picture: {path}", soft_wrap=True)
     if not pictures:
-        console.print(f"{directory}: no evaluation has been written yet, so there is nothing to draw", soft_wrap=True)
+        console.print(
+            f"{directory}: no evaluation has been written yet, so there is nothing to draw", soft_wrap=True
+        )
     return 0
 
 
 def _train_flags(words: list[str]) -> tuple[Train, Any]:
     """The flags of `train`, which depend on the algorithm and its preset for the dataset."""
-    algo, preset = _value(words, "--algo") or _default_algorithm(words), _value(words, "--preset") or Train.preset
+    algo, preset = (
+        _value(words, "--algo") or _default_algorithm(words),
+        _value(words, "--preset") or Train.preset,
+    )
     kind = type(make_algorithm(algo, "", preset))  # raises an error for an unknown one
     validate_flags(words, Train, kind)
     unprefixed: Any = tyro.conf.OmitArgPrefixes
@@ -158,7 +192,9 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
     plain = [word for word in words if word not in ("-h", "--help")]
     first: Any = tyro.cli(flags, args=plain, prog="gridcount train", default=flags(Train(""), kind()))
     default = make_algorithm(algo, _preset_name(first.options), preset)
-    flags = make_dataclass("Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True)
+    flags = make_dataclass(
+        "Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True
+    )
     parsed: Any = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
     validate_ranges(parsed.algorithm)
     return replace(parsed.options, algo=algo), parsed.algorithm
@@ -207,7 +243,11 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
         seeds=tuple(range(options.seed, options.seed + options.seeds)),
         updates=options.updates if options.updates is not None else before.updates if before else planned,
         evaluate_every=(
-            options.evaluate_every if options.evaluate_every is not None else before.evaluate_every if before else EVALUATE_EVERY
+            options.evaluate_every
+            if options.evaluate_every is not None
+            else before.evaluate_every
+            if before
+            else EVALUATE_EVERY
         ),
         episodes=options.episodes,
         fingerprint="",
@@ -219,5 +259,9 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
 
 def _without_resume(words: list[str]) -> list[str]:
     """The user's arguments without --run DIR and --resume, for messages."""
-    kept = [word for i, word in enumerate(words) if word != "--resume" and word != "--run" and (i == 0 or words[i - 1] != "--run")]
+    kept = [
+        word
+        for i, word in enumerate(words)
+        if word != "--resume" and word != "--run" and (i == 0 or words[i - 1] != "--run")
+    ]
     return [word for word in kept if not word.startswith("--run=")]

@@ -12,9 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.transitions import chunks
+from gridcount.transitions import chunks
 
-SAMPLE_ROWS = 1 << 18  # rows that the tree is fitted to, at most: bounded memory and time, whatever the size of the log
+SAMPLE_ROWS = (
+    1 << 18
+)  # rows that the tree is fitted to, at most: bounded memory and time, whatever the size of the log
 SPLIT_ROWS = 1024  # rows of a cell from which its best cut is chosen, at most
 CUTS = 16  # places where each column may be cut, at quantiles
 BEYOND = 2.0  # an edge that no action in [-1, 1] reaches
@@ -37,7 +39,9 @@ class AdaptiveCells(NamedTuple):
         """Cut the states of a log where its actions differ most. Columns may be memory-mapped: only a sample is read."""
         rng = np.random.default_rng(seed)
         rows = len(observation)
-        sample = np.sort(rng.choice(rows, SAMPLE_ROWS, replace=False)) if rows > SAMPLE_ROWS else np.arange(rows)
+        sample = (
+            np.sort(rng.choice(rows, SAMPLE_ROWS, replace=False)) if rows > SAMPLE_ROWS else np.arange(rows)
+        )
         x, y = np.asarray(observation[sample], np.float32), np.asarray(action[sample], np.float32)
         nodes: list[list[float]] = [[LEAF, 0.0, 0, 0]]
         waiting, n_cells = [(0, np.arange(len(sample)))], 0
@@ -55,7 +59,11 @@ class AdaptiveCells(NamedTuple):
             nodes += [[LEAF, 0.0, 0, 0], [LEAF, 0.0, 0, 0]]
         columns, thresholds, belows, aboves = zip(*nodes, strict=True)
         return cls(
-            np.array(columns, np.int32), np.array(thresholds, np.float32), np.array(belows, np.int32), np.array(aboves, np.int32), n_cells
+            np.array(columns, np.int32),
+            np.array(thresholds, np.float32),
+            np.array(belows, np.int32),
+            np.array(aboves, np.int32),
+            n_cells,
         )
 
     def rank(self, observation: Any) -> NDArray[np.int32]:
@@ -79,7 +87,11 @@ class AdaptiveCells(NamedTuple):
 
 
 def _best_cut(
-    x: NDArray[np.float32], y: NDArray[np.float32], members: NDArray[np.int64], least: int, rng: np.random.Generator
+    x: NDArray[np.float32],
+    y: NDArray[np.float32],
+    members: NDArray[np.int64],
+    least: int,
+    rng: np.random.Generator,
 ) -> tuple[int, np.float32] | None:
     """The column and value that split a cell's rows into two whose mean actions differ most; None: no cut leaves `least` on both sides."""
     if len(members) < 2 * least:
@@ -90,7 +102,9 @@ def _best_cut(
     places = np.linspace(share * count, (1 - share) * count, CUTS + 2)[1:-1].astype(np.int64)
     ordered = np.sort(states, axis=0)
     thresholds = (ordered[places - 1] + ordered[np.minimum(places, count - 1)]) / 2  # [cuts, columns]
-    second = np.where(ordered < ordered[-1], ordered, -np.inf).max(axis=0)  # a cut above it would leave nothing above
+    second = np.where(ordered < ordered[-1], ordered, -np.inf).max(
+        axis=0
+    )  # a cut above it would leave nothing above
     thresholds = np.minimum(thresholds, second)
     below = states[:, None, :] <= thresholds
     n_below = below.sum(axis=0)
@@ -127,13 +141,17 @@ class ActionCounts(NamedTuple):
         counts = np.zeros(n_cells * dims * bins, np.int64)
         for rows in chunks(len(cell), dims * bins):
             place = np.asarray(cell[rows], np.int64)[:, None] * dims + np.arange(dims)
-            counts += np.bincount((place * bins + _bin(np.asarray(action[rows]), edges)).reshape(-1), minlength=len(counts))
+            counts += np.bincount(
+                (place * bins + _bin(np.asarray(action[rows]), edges)).reshape(-1), minlength=len(counts)
+            )
         return cls(counts.reshape(n_cells, dims, bins).astype(np.int32), edges)
 
     def __call__(self, cell: Any, action: Any) -> Any:
         """[rows] the smallest of the dimensions' counts: an action is only as well covered as its least visited part."""
         dims = self.counts.shape[1]
-        return self.counts[cell[:, None], action.__array_namespace__().arange(dims), _bin(action, self.edges)].min(axis=1)
+        return self.counts[
+            cell[:, None], action.__array_namespace__().arange(dims), _bin(action, self.edges)
+        ].min(axis=1)
 
 
 def action_edges(action: Any, bins: int) -> NDArray[np.float32]:
@@ -143,10 +161,14 @@ def action_edges(action: Any, bins: int) -> NDArray[np.float32]:
     two steps counts as the nearer one. Other dimensions have bins of equal width.
     """
     stride = max(1, len(action) // SAMPLE_ROWS)
-    columns = (np.unique(np.asarray(action[::stride, dimension], np.float64)) for dimension in range(action.shape[1]))
+    columns = (
+        np.unique(np.asarray(action[::stride, dimension], np.float64)) for dimension in range(action.shape[1])
+    )
     equal = np.linspace(-1, 1, bins + 1)[1:-1]
     found = [equal if (steps := _step_edges(values, bins)) is None else steps for values in columns]
-    return np.array([np.pad(edges, (0, bins - 1 - len(edges)), constant_values=BEYOND) for edges in found], np.float32)
+    return np.array(
+        [np.pad(edges, (0, bins - 1 - len(edges)), constant_values=BEYOND) for edges in found], np.float32
+    )
 
 
 def _step_edges(values: NDArray[np.float64], bins: int) -> NDArray[np.float64] | None:

@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from gridcount.counts.auto import auto_bins, auto_pessimism
 from gridcount.counts.grid import DEFAULT_RESOLUTION, Grid, StateCells, StateResolution, fit_states
 from gridcount.counts.tables import Table, empty_table, visit_rows
-from gridcount.data.transitions import Transitions
 from gridcount.losses import count_uncertainty
+from gridcount.transitions import Transitions
 
 
 class GridCounter:
@@ -44,8 +44,12 @@ class GridCounter:
         if bins == "auto":
             bins, _ = auto_bins(data.action_dim)
         if pessimism == "auto":
-            pessimism, _ = auto_pessimism(float(data.reward.min()), float(data.reward.max()), float(data.reward.mean()))
-        cells, (rank, _) = fit_states(data.observation, data.next_observation, bins, state_bins, state_resolution)
+            pessimism, _ = auto_pessimism(
+                float(data.reward.min()), float(data.reward.max()), float(data.reward.mean())
+            )
+        cells, (rank, _) = fit_states(
+            data.observation, data.next_observation, bins, state_bins, state_resolution
+        )
         grid = Grid.fit(data.action, bins, margin, limit=1.0)
         table = empty_table(cells.n_cells, grid.sizes, megabytes)
         if prior == "dataset":
@@ -56,13 +60,19 @@ class GridCounter:
         """How often each (observation, action) cell was visited; 0 where the state cell is not in the dataset."""
         states = np.atleast_2d(np.asarray(observation, np.float32))
         actions = jnp.atleast_2d(jnp.asarray(action, jnp.float32))
-        if len(states) != len(actions) or states.shape[1] != len(self.cells.low) or actions.shape[1] != len(self.grid.first):
+        if (
+            len(states) != len(actions)
+            or states.shape[1] != len(self.cells.low)
+            or actions.shape[1] != len(self.grid.first)
+        ):
             raise ValueError(
                 f"observations {states.shape} and actions {actions.shape} do not fit a counter of "
                 f"{len(self.cells.low)} observation and {len(self.grid.first)} action dimensions, or differ in rows"
             )
         rank = self.cells.rank(states)
-        visits = np.asarray(self.table.read(jnp.asarray(np.maximum(rank, 0)), self.grid.offset(actions)), np.int64)
+        visits = np.asarray(
+            self.table.read(jnp.asarray(np.maximum(rank, 0)), self.grid.offset(actions)), np.int64
+        )
         return np.where(rank >= 0, visits, 0)
 
     def uncertainty(self, observation: ArrayLike, action: ArrayLike, epoch: int = 1) -> NDArray[np.float32]:

@@ -11,7 +11,9 @@ from jax import Array
 from numpy.typing import NDArray
 
 StateResolution = Literal["even", "exact", "leading", "rounded"]
-DEFAULT_RESOLUTION: StateResolution = "even"  # of training, GridCounter and descriptions; the order of columns does not matter
+DEFAULT_RESOLUTION: StateResolution = (
+    "even"  # of training, GridCounter and descriptions; the order of columns does not matter
+)
 
 CODES = 2**24  # integers that a 32-bit float represents exactly
 CHUNK = 1 << 16  # rows coded at a time: they fit the cache, and a memory-mapped column is read once
@@ -33,7 +35,9 @@ class Grid(eqx.Module):
     last: tuple[int, ...] = eqx.field(static=True)  # [dims] largest; at least `bins`
 
     @classmethod
-    def fit(cls, values: NDArray[np.float32], bins: int, margin: float = 3.0, limit: float = np.inf) -> "Grid":
+    def fit(
+        cls, values: NDArray[np.float32], bins: int, margin: float = 3.0, limit: float = np.inf
+    ) -> "Grid":
         """The grid over a column's range, `margin` (m in Eq. 2, >= 1) times as wide as the range in all.
 
         Values never leave [-limit, limit], so cells beyond it are not made.
@@ -43,7 +47,10 @@ class Grid(eqx.Module):
         low, high = values.min(axis=0), values.max(axis=0)
         reach = math.ceil((margin - 1) / 2 * bins)
         width = high - low + np.float32(WIDTH_GUARD)
-        ends = (np.floor(bins * (end - low) / width + 0.5) for end in (np.minimum(low, -limit), np.maximum(high, limit)))
+        ends = (
+            np.floor(bins * (end - low) / width + 0.5)
+            for end in (np.minimum(low, -limit), np.maximum(high, limit))
+        )
         first, last = (tuple(int(i) for i in np.clip(end, -reach, bins + reach)) for end in ends)
         return cls(jnp.asarray(low), jnp.asarray(high), bins, first, last)
 
@@ -55,7 +62,9 @@ class Grid(eqx.Module):
     def cell(self, x: Array) -> Array:
         """Cell index per dimension, round(bins * (x - low) / (high - low + 1e-6)) (Eq. 2): 0..bins inside the range."""
         scaled = self.bins * (x - self.low) / (self.high - self.low + WIDTH_GUARD)
-        cell = jnp.clip(jnp.floor(scaled + 0.5), jnp.asarray(self.first, jnp.float32), jnp.asarray(self.last, jnp.float32))
+        cell = jnp.clip(
+            jnp.floor(scaled + 0.5), jnp.asarray(self.first, jnp.float32), jnp.asarray(self.last, jnp.float32)
+        )
         return cell.astype(jnp.int32)
 
     def offset(self, x: Array) -> Array:
@@ -69,8 +78,12 @@ class StateCells(NamedTuple):
     low: NDArray[np.float32]
     high: NDArray[np.float32]
     bins: int
-    kept: NDArray[np.int64]  # dimensions that distinguish states: those that vary, or the leading ones of them
-    codes: tuple[NDArray[np.uint64], ...]  # sorted distinct codes, one array per group of dimensions that fits 64 bits
+    kept: NDArray[
+        np.int64
+    ]  # dimensions that distinguish states: those that vary, or the leading ones of them
+    codes: tuple[
+        NDArray[np.uint64], ...
+    ]  # sorted distinct codes, one array per group of dimensions that fits 64 bits
     resolution: StateResolution = "exact"  # how it was fitted; "rounded" codes are bits of 32-bit floats
 
     @property
@@ -79,7 +92,9 @@ class StateCells(NamedTuple):
         return len(self.codes[-1])
 
     @classmethod
-    def over(cls, low: NDArray[np.float32], high: NDArray[np.float32], bins: int, resolution: StateResolution) -> "StateCells":
+    def over(
+        cls, low: NDArray[np.float32], high: NDArray[np.float32], bins: int, resolution: StateResolution
+    ) -> "StateCells":
         """The grid over a range, of which no cell has been visited yet."""
         kept, bins = _kept_dimensions(np.flatnonzero(high > low), bins, resolution)
         return cls(low, high, bins, kept, (), resolution)
@@ -120,7 +135,9 @@ class StateCells(NamedTuple):
     def in_words(self, names: Sequence[str]) -> str:
         """The bins of each column as text, and the columns that are not counted."""
         left_out = {names[d]: "never varies" for d in range(len(names)) if not self.low[d] < self.high[d]}
-        left_out |= {name: "not used" for d, name in enumerate(names) if d not in self.kept and name not in left_out}
+        left_out |= {
+            name: "not used" for d, name in enumerate(names) if d not in self.kept and name not in left_out
+        }
         text = f"{self.bins} bin{'s' if self.bins > 1 else ''} in each of: {_listed([names[d] for d in self.kept])}"
         if self.resolution == "rounded":
             text += " (rounded as by the published 32-bit code, which merges states that differ in the last columns)"
@@ -149,8 +166,12 @@ class StateCells(NamedTuple):
         return np.uint64(1) if self.resolution == "rounded" else np.uint64((self.bins + 1) ** len(group))
 
     def _scaled(self, x: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
-        guard = np.float32(0 if self.resolution == "rounded" else WIDTH_GUARD)  # the published code has no guard for states
-        with np.errstate(over="ignore", invalid="ignore"):  # values near the largest number lie in the last cell
+        guard = np.float32(
+            0 if self.resolution == "rounded" else WIDTH_GUARD
+        )  # the published code has no guard for states
+        with np.errstate(
+            over="ignore", invalid="ignore"
+        ):  # values near the largest number lie in the last cell
             width = self.high[dimension] - self.low[dimension] + guard
             scaled = np.floor(self.bins * (x[:, dimension] - self.low[dimension]) / width + np.float32(0.5))
         return np.asarray(scaled if np.isfinite(width) else np.nan_to_num(scaled), np.float32)
@@ -199,10 +220,14 @@ def even_bins(most: int, dimensions: int) -> int:
     return next((bins for bins in range(min(most, root), 1, -1) if (bins + 1) ** dimensions <= CODES), 1)
 
 
-def _kept_dimensions(varying: NDArray[np.int64], bins: int, resolution: StateResolution) -> tuple[NDArray[np.int64], int]:
+def _kept_dimensions(
+    varying: NDArray[np.int64], bins: int, resolution: StateResolution
+) -> tuple[NDArray[np.int64], int]:
     """The dimensions that distinguish states, and their number of bins."""
     if resolution not in get_args(StateResolution):
-        raise ValueError(f"unknown state resolution '{resolution}'; available: {', '.join(get_args(StateResolution))}")
+        raise ValueError(
+            f"unknown state resolution '{resolution}'; available: {', '.join(get_args(StateResolution))}"
+        )
     if resolution == "even":
         return varying, even_bins(bins, len(varying))
     if resolution == "leading":
@@ -226,7 +251,10 @@ def fit_states(
 
 def _listed(names: Sequence[str], most: int = 40) -> str:
     """Names with commas; for many names, the first ones and the number of others."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "") or "no column"
+    return (
+        ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+        or "no column"
+    )
 
 
 def distinct_codes(codes: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:

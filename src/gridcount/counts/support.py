@@ -6,11 +6,20 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.counts.grid import CHUNK, DEFAULT_RESOLUTION, StateCells, StateResolution, distinct_codes, fit_states
-from gridcount.data.transitions import Transitions
+from gridcount.counts.grid import (
+    CHUNK,
+    DEFAULT_RESOLUTION,
+    StateCells,
+    StateResolution,
+    distinct_codes,
+    fit_states,
+)
+from gridcount.transitions import Transitions
 
 STATES = 2_000  # states of the log at which a policy is evaluated
-NEAREST_OF = 2_000  # logged actions of a state's cell among which the nearest is looked for; of more, a fixed sample
+NEAREST_OF = (
+    2_000  # logged actions of a state's cell among which the nearest is looked for; of more, a fixed sample
+)
 
 
 class Support(NamedTuple):
@@ -55,8 +64,12 @@ class LogSupport:
         rows = np.sort(rng.choice(len(observation), min(states, len(observation)), replace=False))
         _, (cell, _) = fit_states(observation, data.next_observation, bins, state_bins, state_resolution)
         actions, (action_cell,) = StateCells.fit(action, bins=bins)
-        near, state = np.unique(cell[rows], return_inverse=True)  # the sample's cells, and which of them each state is in
-        share = NEAREST_OF / np.bincount(np.searchsorted(near, cell[np.isin(cell, near)]), minlength=len(near))
+        near, state = np.unique(
+            cell[rows], return_inverse=True
+        )  # the sample's cells, and which of them each state is in
+        share = NEAREST_OF / np.bincount(
+            np.searchsorted(near, cell[np.isin(cell, near)]), minlength=len(near)
+        )
         own = state * actions.n_cells + action_cell[rows].astype(np.int64)
         own_pairs, own_visits = np.unique(own), np.zeros(len(np.unique(own)), np.int64)
         kept: list[NDArray[np.int64]] = []
@@ -77,9 +90,13 @@ class LogSupport:
         order = np.argsort(place, kind="stable")
         logged, ends = logged[order], np.cumsum(np.bincount(place, minlength=len(near)))
         nearby = np.split(_in_ranges(np.asarray(action[logged]), actions), ends[:-1])
-        support = cls(rows, np.asarray(observation[rows]), actions, state, logged_pairs, nearby, Support(0, 0))
+        support = cls(
+            rows, np.asarray(observation[rows]), actions, state, logged_pairs, nearby, Support(0, 0)
+        )
         own_distances = support._distances(np.asarray(action[rows]), but=np.split(logged, ends[:-1]))
-        support.itself = Support(float(np.mean(own_visits[np.searchsorted(own_pairs, own)] > 1)), _mean(own_distances))
+        support.itself = Support(
+            float(np.mean(own_visits[np.searchsorted(own_pairs, own)] > 1)), _mean(own_distances)
+        )
         return support
 
     def measure(self, action: NDArray[np.float32]) -> Support:
@@ -90,7 +107,9 @@ class LogSupport:
         known = (rank >= 0) & (self._pairs[place] == pair)
         return Support(float(known.mean()), _mean(self._distances(np.asarray(action, np.float32))))
 
-    def _distances(self, action: NDArray[np.float32], but: list[NDArray[np.int64]] | None = None) -> NDArray[np.float32]:
+    def _distances(
+        self, action: NDArray[np.float32], but: list[NDArray[np.int64]] | None = None
+    ) -> NDArray[np.float32]:
         """[states] to the nearest logged action of the state's cell; with `but`, the state's own row is excluded."""
         scaled = _in_ranges(action, self._actions)
         nearest = np.full(len(action), np.nan, np.float32)

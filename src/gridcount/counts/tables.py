@@ -68,7 +68,9 @@ class SparseTable(eqx.Module):
         """Count each pair, then read it; pairs that occur twice in the batch count twice."""
         bucket, fingerprint = self._address(state_cell, action_cell)
         place = jnp.arange(len(bucket), dtype=jnp.int32)
-        bucket, fingerprint, place = jax.lax.sort((bucket, fingerprint, place), num_keys=2)  # equal pairs side by side
+        bucket, fingerprint, place = jax.lax.sort(
+            (bucket, fingerprint, place), num_keys=2
+        )  # equal pairs side by side
         new_bucket = jnp.concatenate([jnp.ones(1, bool), bucket[1:] != bucket[:-1]])
         new_pair = new_bucket | jnp.concatenate([jnp.ones(1, bool), fingerprint[1:] != fingerprint[:-1]])
         group = jnp.cumsum(new_pair) - 1
@@ -89,7 +91,9 @@ class SparseTable(eqx.Module):
         before = jax.lax.cummax(jnp.where(new_bucket, newcomer - (new_pair & ~found), 0))
         turn = newcomer - before - 1
         way, age = jnp.arange(WAYS), jnp.where(in_use, np.uint32(0xFFFFFFFF), counts)
-        smaller = (age[:, None, :] < age[:, :, None]) | ((age[:, None, :] == age[:, :, None]) & (way[None, :] < way[:, None]))
+        smaller = (age[:, None, :] < age[:, :, None]) | (
+            (age[:, None, :] == age[:, :, None]) & (way[None, :] < way[:, None])
+        )
         least = (smaller.sum(axis=2) == turn[:, None]).argmax(axis=1)
         room = turn < WAYS - in_use.sum(axis=1)
         slot = jnp.where(found, slot, jnp.where(room, least, WAYS))  # beyond the last: not stored
@@ -97,7 +101,9 @@ class SparseTable(eqx.Module):
         count = jnp.where(match, counts, 0).sum(axis=1, dtype=jnp.uint32) + times
         entry = jnp.stack([fingerprint, count], axis=-1)
         entries = self.entries.at[bucket, slot].set(entry, mode="drop")
-        return SparseTable(entries, self.fingerprint_bits), jnp.zeros_like(count).at[place].set(count, unique_indices=True)
+        return SparseTable(entries, self.fingerprint_bits), jnp.zeros_like(count).at[place].set(
+            count, unique_indices=True
+        )
 
     def read(self, state_cell: Array, action_cell: Array) -> Array:
         """How often each pair was visited, as far as the table still holds it."""
@@ -137,9 +143,13 @@ def _hash(words: Array, seed: int) -> Array:
     return state ^ (state >> 16)
 
 
-def visit_rows(table: Table, grid: Grid, state_cell: NDArray[np.int32], action: NDArray[np.float32], block: int = 65_536) -> Table:
+def visit_rows(
+    table: Table, grid: Grid, state_cell: NDArray[np.int32], action: NDArray[np.float32], block: int = 65_536
+) -> Table:
     """Count any number of pairs in blocks; columns may be memory-mapped."""
     visit = jax.jit(lambda table, state, action: table.visit(state, grid.offset(action))[0], donate_argnums=0)
     for start in range(0, len(state_cell), block):
-        table = visit(table, jnp.asarray(state_cell[start : start + block]), jnp.asarray(action[start : start + block]))
+        table = visit(
+            table, jnp.asarray(state_cell[start : start + block]), jnp.asarray(action[start : start + block])
+        )
     return table

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.transitions import Transitions
+from gridcount.transitions import Transitions
 
 TAILS = 0.005  # share of the returns at each end that counts as outliers
 ROUNDING = 1e-9  # returns below this share of the largest possible one are errors of summing
@@ -33,7 +33,9 @@ class RewardUnits(NamedTuple):
         level = float(reward.mean()) if _length_is_fixed(data) else 0.0
         returns = returns_to_go(reward - level, terminated, np.asarray(data.episode_end), discount)
         low, high = np.quantile(returns, [TAILS, 1 - TAILS])
-        alike = np.count_nonzero(reward == np.median(reward)) > len(reward) / 2  # then the other rewards are not outliers
+        alike = (
+            np.count_nonzero(reward == np.median(reward)) > len(reward) / 2
+        )  # then the other rewards are not outliers
         spread = float((returns if alike else np.clip(returns, low, high)).std()) or 1.0
         steps = returns_to_go(np.ones_like(reward), terminated, np.asarray(data.episode_end), discount)
         left = float(steps.mean())
@@ -41,7 +43,10 @@ class RewardUnits(NamedTuple):
 
 
 def returns_to_go(
-    reward: NDArray[np.float64], terminated: NDArray[np.bool_], episode_end: NDArray[np.bool_], discount: float
+    reward: NDArray[np.float64],
+    terminated: NDArray[np.bool_],
+    episode_end: NDArray[np.bool_],
+    discount: float,
 ) -> NDArray[np.float64]:
     """[rows] the discounted sum of rewards from each row to the end of its episode.
 
@@ -52,7 +57,9 @@ def returns_to_go(
     whole = discounted_sums(reward, discount)  # on into the episodes that follow,
     following = np.append(whole[1:], 0.0)[last]  # which is taken out again
     beyond = np.where(terminated[last], 0.0, reward.mean() / (1 - discount))
-    summed: NDArray[np.float64] = whole + discount ** (last - np.arange(len(reward)) + 1) * (beyond - following)
+    summed: NDArray[np.float64] = whole + discount ** (last - np.arange(len(reward)) + 1) * (
+        beyond - following
+    )
     summed[np.abs(summed) < ROUNDING * np.abs(reward).max() / (1 - discount)] = 0.0
     return summed
 
@@ -77,5 +84,7 @@ def _length_is_fixed(data: Transitions) -> bool:
     ended = int(np.count_nonzero(data.terminated))
     if ended == 0:
         return True
-    lengths = data.episode_lengths if data.episode_end[-1] else data.episode_lengths[:-1]  # without a piece that was cut off
+    lengths = (
+        data.episode_lengths if data.episode_end[-1] else data.episode_lengths[:-1]
+    )  # without a piece that was cut off
     return ended >= LEAST_EPISODES and len(np.unique(lengths)) == 1

@@ -7,19 +7,27 @@ from typing import Any, Literal
 
 from rich.console import Console
 
-from gridcount.data import local, maze2d
-from gridcount.data.cache import cache_directory
-from gridcount.data.catalogue import MAZE_NAMES, NAMES, unknown
-from gridcount.data.columns import Columns
-from gridcount.data.cut import Bounds, Cut, cut, to_transitions
-from gridcount.data.d4rl import hdf5_pieces
-from gridcount.data.download import fetch, published
-from gridcount.data.log import Collected, Log, TooLarge, join, log_of, spooled
-from gridcount.data.memory import memory_limit
-from gridcount.data.minari import PREFIX, find_minari, is_minari, minari_environment, minari_folder, minari_pieces
-from gridcount.data.tables import SUFFIXES, table_pieces
-from gridcount.data.transitions import Transitions
+from gridcount.catalogue import MAZE_NAMES, NAMES, unknown
+from gridcount.data.formats.columns import Columns
+from gridcount.data.formats.cut import Bounds, Cut, cut, to_transitions
+from gridcount.data.formats.d4rl import hdf5_pieces
+from gridcount.data.formats.log import Collected, Log, TooLarge, join, log_of, spooled
+from gridcount.data.formats.minari import (
+    PREFIX,
+    find_minari,
+    is_minari,
+    minari_environment,
+    minari_folder,
+    minari_pieces,
+)
+from gridcount.data.formats.tables import SUFFIXES, table_pieces
+from gridcount.data.store import local, mazes
+from gridcount.data.store.download import fetch, published
+from gridcount.envs.maze2d_data import Progress
 from gridcount.files import locked
+from gridcount.files.cache import cache_directory
+from gridcount.files.memory import memory_limit
+from gridcount.transitions import Transitions
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
 Source = Literal["auto", "d4rl", "generated"]
@@ -34,7 +42,7 @@ def load(
     scale_actions: bool = False,
     action_bounds: Bounds | None = None,
     console: Console | None = None,
-    progress: maze2d.Progress | None = None,
+    progress: Progress | None = None,
     judge: Callable[[Log], None] | None = None,
 ) -> Transitions:
     """The transitions of a D4RL or imported name, a file (.hdf5, .h5, .npz, .parquet, .csv) or a Minari folder or id.
@@ -73,13 +81,21 @@ def load(
                 judge(log)
             return to_transitions(log, _title(str(name), path), scale_actions, action_bounds)
     if str(name) not in NAMES:
-        raise ValueError(f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import {name} --name NAME")
+        raise ValueError(
+            f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import {name} --name NAME"
+        )
     _validate_no_bounds(str(name), action_bounds)
     _validate_no_columns(str(name), columns)
     return _unpacked(str(name), Path(path))
 
 
-def read_log(name: str | Path, columns: Columns | None = None, *, source: Source = "auto", console: Console | None = None) -> Log:
+def read_log(
+    name: str | Path,
+    columns: Columns | None = None,
+    *,
+    source: Source = "auto",
+    console: Console | None = None,
+) -> Log:
     """The raw log of a name or a path, in memory and not validated."""
     with open_log(name, columns, source=source, console=console, on_disk=False) as log:
         return log
@@ -97,7 +113,9 @@ def open_log(
     folder = _local_folder(str(name))
     if folder is not None:
         _validate_no_columns(str(name), columns)
-        return nullcontext(log_of(local.read_local(folder, memory_map=_is_large(folder) if on_disk is None else on_disk)))
+        return nullcontext(
+            log_of(local.read_local(folder, memory_map=_is_large(folder) if on_disk is None else on_disk))
+        )
     path = _locate(str(name), source, console)
     if _is_large(_on_disk(path)) if on_disk is None else on_disk:
         return spooled(path, _pieces(path, columns), cache_directory() / "spool")
@@ -125,7 +143,14 @@ def import_log(
     return load(name, memory_map=True)
 
 
-def store(log: Log, name: str, *, scale_actions: bool = False, action_bounds: Bounds | None = None, replace: bool = False) -> Cut:
+def store(
+    log: Log,
+    name: str,
+    *,
+    scale_actions: bool = False,
+    action_bounds: Bounds | None = None,
+    replace: bool = False,
+) -> Cut:
     """Import an open log; returns the stored dataset."""
     target = free_name(name, replace)
     data = cut(log, name, scale_actions, action_bounds)
@@ -156,7 +181,9 @@ def free_name(name: str, replace: bool = False) -> Path:
     local.check_name(name)
     target = local.imported_directory() / name
     if target.exists() and not replace:
-        raise ValueError(f"there is an imported dataset '{name}' already ({target}); choose another name or give --replace")
+        raise ValueError(
+            f"there is an imported dataset '{name}' already ({target}); choose another name or give --replace"
+        )
     return target
 
 
@@ -167,7 +194,9 @@ def known_names() -> tuple[str, ...]:
 
 def resolved_name(dataset: str) -> str:
     """A name as it is, and the absolute path of a file or folder, so that a run finds its data from any folder."""
-    return str(Path(dataset).resolve()) if dataset not in known_names() and Path(dataset).exists() else dataset
+    return (
+        str(Path(dataset).resolve()) if dataset not in known_names() and Path(dataset).exists() else dataset
+    )
 
 
 def _local_folder(name: str) -> Path | None:
@@ -177,7 +206,7 @@ def _local_folder(name: str) -> Path | None:
     return Path(name) if (Path(name) / "meta.json").is_file() and name not in NAMES else None
 
 
-def _locate(name: str, source: Source, console: Console | None, progress: maze2d.Progress | None = None) -> str:
+def _locate(name: str, source: Source, console: Console | None, progress: Progress | None = None) -> str:
     """The file or folder to read; a name has priority over an equal path, so that results do not depend on the folder."""
     if name in NAMES:
         return str(_published(name, source, console, progress))
@@ -189,7 +218,9 @@ def _locate(name: str, source: Source, console: Console | None, progress: maze2d
     if minari is not None:
         return str(minari)
     if path.is_dir():
-        raise ValueError(f"{path}: is a folder, but not a dataset; expected a Minari folder or one made by gridcount data import")
+        raise ValueError(
+            f"{path}: is a folder, but not a dataset; expected a Minari folder or one made by gridcount data import"
+        )
     if path.suffix.lower() in (*HDF5_SUFFIXES, *SUFFIXES) or len(path.parts) > 1:
         hint = "" if path.suffix else f" (a Minari dataset's id is written {PREFIX}{name})"
         raise FileNotFoundError(f"{path}: there is no such file; check the path{hint}")
@@ -205,7 +236,7 @@ def resolve_source(name: str, source: Source = "auto") -> Literal["", "d4rl", "g
     return source
 
 
-def _published(name: str, source: Source, console: Console | None, progress: maze2d.Progress | None) -> Path:
+def _published(name: str, source: Source, console: Console | None, progress: Progress | None) -> Path:
     if source not in ("auto", "d4rl", "generated"):
         raise unknown("source", source, ("auto", "d4rl", "generated"))
     if name not in MAZE_NAMES:
@@ -213,17 +244,21 @@ def _published(name: str, source: Source, console: Console | None, progress: maz
         return fetch(name, console)
     if resolve_source(name, source) == "d4rl":
         return fetch(name, console)
-    return maze2d.make(name, progress=progress)
+    return mazes.make(name, progress=progress)
 
 
 def _validate_no_source(name: str, source: Source) -> None:
     if source != "auto":
-        raise ValueError(f"{name}: source '{source}' applies to published datasets only, and 'generated' to Maze2D only")
+        raise ValueError(
+            f"{name}: source '{source}' applies to published datasets only, and 'generated' to Maze2D only"
+        )
 
 
 def _validate_no_bounds(name: str, bounds: Bounds | None) -> None:
     if bounds is not None:
-        raise ValueError(f"{name}: action bounds apply to files only; set them at the import: gridcount data import FILE --action-low ...")
+        raise ValueError(
+            f"{name}: action bounds apply to files only; set them at the import: gridcount data import FILE --action-low ..."
+        )
 
 
 def _validate_no_columns(name: str, columns: Columns | None) -> None:
@@ -250,7 +285,11 @@ def _share(chosen: bool | None) -> float:
 
 
 def _bytes(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return (
+        path.stat().st_size
+        if path.is_file()
+        else sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    )
 
 
 def _pieces(path: str, columns: Columns | None) -> Iterator[Log]:
@@ -267,7 +306,9 @@ def _format_pieces(path: str, columns: Columns | None) -> Iterator[Log]:
     if not path.startswith(PREFIX) and Path(path).is_file() and suffix in SUFFIXES:
         return table_pieces(path, columns)
     if columns is not None and columns != Columns():
-        raise ValueError(f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format has fixed columns")
+        raise ValueError(
+            f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format has fixed columns"
+        )
     if path.startswith(PREFIX) or Path(path).is_dir():
         return minari_pieces(path)
     if suffix in HDF5_SUFFIXES:

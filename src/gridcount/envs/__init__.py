@@ -8,9 +8,11 @@ try:
     import gymnasium
     import mujoco  # noqa: F401  checked here, so that everything below can rely on it
 except ImportError as error:
-    raise ImportError(f"simulation needs Gymnasium and MuJoCo ({error}). Install them with: pip install 'gridcount[envs]'") from error
+    raise ImportError(
+        f"simulation needs Gymnasium and MuJoCo ({error}). Install them with: pip install 'gridcount[envs]'"
+    ) from error
 
-from gridcount.data.catalogue import ADROIT, FAMILIES, MAZE_NAMES, family_of
+from gridcount.catalogue import ADROIT, FAMILIES, MAZE_NAMES, family_of
 from gridcount.envs.plants import PLANTS
 
 for _name in MAZE_NAMES:

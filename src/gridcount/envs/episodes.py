@@ -16,7 +16,10 @@ Float64 = NDArray[np.float64]
 Bool = NDArray[np.bool_]
 
 SUCCESS = ("success", "is_success", "goal_achieved")  # keys of `info` that report success
-GOAL_VIEWS = (("observation",), ("achieved_goal", "observation"))  # entries of a goal environment's observation that make a flat one
+GOAL_VIEWS = (
+    ("observation",),
+    ("achieved_goal", "observation"),
+)  # entries of a goal environment's observation that make a flat one
 ENDLESS_LIMIT = 1000  # steps per episode where neither D4RL nor the environment sets a limit
 
 
@@ -36,7 +39,9 @@ class GymnasiumEpisodes:
         if episodes < 1:
             raise ValueError(f"{environment_id}: needs at least one episode, got {episodes}")
         self.environment_id = environment_id
-        self._environments = [make_environment(environment_id, max_episode_steps=limit, **options) for _ in range(episodes)]
+        self._environments = [
+            make_environment(environment_id, max_episode_steps=limit, **options) for _ in range(episodes)
+        ]
         first = self._environments[0]
         own_limit = None if first.spec is None else first.spec.max_episode_steps
         self.limit = limit or own_limit or ENDLESS_LIMIT
@@ -67,7 +72,11 @@ class GymnasiumEpisodes:
             raise ValueError(f"{self.environment_id}: actions must be finite, got {action}")
         self._steps += 1
         episodes = len(self._environments)
-        reward, terminated, truncated = np.zeros(episodes), np.zeros(episodes, np.bool_), np.zeros(episodes, np.bool_)
+        reward, terminated, truncated = (
+            np.zeros(episodes),
+            np.zeros(episodes, np.bool_),
+            np.zeros(episodes, np.bool_),
+        )
         bounded = np.clip(action, self._low, self._high).astype(self._low.dtype)
         for i in np.flatnonzero(self._running):
             observation, reward[i], terminated[i], truncated[i], info = self._environments[i].step(bounded[i])
@@ -104,7 +113,9 @@ def is_registered(environment_id: str) -> bool:
             import_module(module)
         except Exception as error:  # the module's own code runs here
             reason = error if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"
-            raise ImportError(f"{environment_id}: {reason}; a module named with --env must be installed, or on PYTHONPATH") from error
+            raise ImportError(
+                f"{environment_id}: {reason}; a module named with --env must be installed, or on PYTHONPATH"
+            ) from error
     try:
         gymnasium.spec(rest)
     except gymnasium.error.Error:
@@ -119,12 +130,16 @@ def make_environment(environment_id: str, **options: Any) -> gymnasium.Env[Any, 
         mujoco.set_mju_user_warning(_print_mujoco_warning)
         with warnings.catch_warnings():
             # D4RL's data is of the older tasks, so the advice to use v5 does not apply.
-            warnings.filterwarnings("ignore", r".*is out of date\. You should consider upgrading", DeprecationWarning)
+            warnings.filterwarnings(
+                "ignore", r".*is out of date\. You should consider upgrading", DeprecationWarning
+            )
             return gymnasium.make(environment_id, disable_env_checker=True, **options)
     except ImportError:
         raise
     except Exception as error:  # an environment's own code runs here
-        raise ValueError(f"{environment_id}: the environment cannot be created ({type(error).__name__}: {error})") from error
+        raise ValueError(
+            f"{environment_id}: the environment cannot be created ({type(error).__name__}: {error})"
+        ) from error
     finally:
         mujoco.set_mju_user_warning(heard)
 
@@ -152,11 +167,19 @@ def observation_views(environment: gymnasium.Env[Any, Any]) -> dict[int, tuple[s
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         return {space.shape[0]: ()}
     if isinstance(space, gymnasium.spaces.Dict):
-        flat = {key: each.shape[0] for key, each in space.items() if isinstance(each, gymnasium.spaces.Box) and len(each.shape) == 1}
-        views: dict[int, tuple[str, ...]] = {sum(flat[key] for key in view): view for view in GOAL_VIEWS if flat.keys() >= set(view)}
+        flat = {
+            key: each.shape[0]
+            for key, each in space.items()
+            if isinstance(each, gymnasium.spaces.Box) and len(each.shape) == 1
+        }
+        views: dict[int, tuple[str, ...]] = {
+            sum(flat[key] for key in view): view for view in GOAL_VIEWS if flat.keys() >= set(view)
+        }
         if views:
             return views
-    raise ValueError(f"{_name(environment)}: its observations are {space}; a policy needs a flat vector of numbers")
+    raise ValueError(
+        f"{_name(environment)}: its observations are {space}; a policy needs a flat vector of numbers"
+    )
 
 
 def action_space(environment: gymnasium.Env[Any, Any]) -> gymnasium.spaces.Box:
@@ -164,7 +187,9 @@ def action_space(environment: gymnasium.Env[Any, Any]) -> gymnasium.spaces.Box:
     space = environment.action_space
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         return space
-    raise ValueError(f"{_name(environment)}: its actions are {space}; only a flat vector of continuous numbers is supported")
+    raise ValueError(
+        f"{_name(environment)}: its actions are {space}; only a flat vector of continuous numbers is supported"
+    )
 
 
 def _name(environment: gymnasium.Env[Any, Any]) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from mujoco import rollout
 from numpy.typing import ArrayLike, NDArray
 
-from gridcount.data.catalogue import FAMILIES, MAZE_NAMES, family_of, unknown
+from gridcount.catalogue import FAMILIES, MAZE_NAMES, family_of, unknown
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]
@@ -30,7 +30,9 @@ WALL_OFFSET = 0.2  # map position - observed position
 PARTICLE_RADIUS = 0.1
 GOAL_RADIUS = 0.5  # the sparse reward's reach
 START_JITTER = 0.1  # a start, like a goal of the data's controller, lies within this of its cell
-MAX_SPEED = 5.0  # per axis, enforced before a step, so an observed velocity can exceed it by one step's acceleration
+MAX_SPEED = (
+    5.0  # per axis, enforced before a step, so an observed velocity can exceed it by one step's acceleration
+)
 SPEED_BOUND = 10.0  # no observed velocity reaches this
 PIXELS = 48  # per cell of a picture
 
@@ -44,7 +46,9 @@ class Task:
     dense: bool  # reward exp(-distance) rather than 1 near the goal
     limit: int  # steps per episode
     walls: Bool  # [rows, columns]
-    cells: NDArray[np.int64] = field(repr=False)  # [cells, 2] where a particle may start: all free cells and the goal
+    cells: NDArray[np.int64] = field(
+        repr=False
+    )  # [cells, 2] where a particle may start: all free cells and the goal
     goal: NDArray[np.int64]  # [2]
 
     def reward(self, position: NDArray[Any]) -> Float64:
@@ -80,7 +84,10 @@ def task(name: str) -> Task:
 
 def model_xml(walls: Bool) -> str:
     """D4RL's MuJoCo model of a maze, without its decoration."""
-    boxes = "\n".join(f'<geom type="box" pos="{row + 1} {column + 1} 0" size=".5 .5 .2"/>' for row, column in np.argwhere(walls))
+    boxes = "\n".join(
+        f'<geom type="box" pos="{row + 1} {column + 1} 0" size=".5 .5 .2"/>'
+        for row, column in np.argwhere(walls)
+    )
     return f"""
     <mujoco model="point_maze">
       <compiler inertiafromgeom="true" angle="radian"/>
@@ -116,8 +123,12 @@ class Physics:
         """Next states [count, 4] of states [count, 4] = (x, y, vx, vy) under actions [count, 2], clipped to [-1, 1]."""
         push = np.asarray(action, dtype=np.float64)
         if push.shape != (len(state), 2) or not np.isfinite(push).all():
-            raise ValueError(f"maze2d: actions must be finite and of shape {(len(state), 2)}; got shape {push.shape}: {push}")
-        full = np.zeros((len(state), 5))  # MuJoCo's state: time, position, velocity; nothing here depends on time
+            raise ValueError(
+                f"maze2d: actions must be finite and of shape {(len(state), 2)}; got shape {push.shape}: {push}"
+            )
+        full = np.zeros(
+            (len(state), 5)
+        )  # MuJoCo's state: time, position, velocity; nothing here depends on time
         full[:, 1:3] = state[:, :2]
         full[:, 3:5] = np.clip(state[:, 2:], -MAX_SPEED, MAX_SPEED)
         # A roll-out of one step starts its contact solver anew, so the step depends on the state only.
@@ -133,7 +144,9 @@ class BatchedMaze:
             raise ValueError(f"{name}: needs at least one episode, got {episodes}")
         self.task = task(name)
         self.episodes = episodes
-        self.state: Float64 = np.zeros((episodes, 4))  # double precision; observations are its single-precision copy
+        self.state: Float64 = np.zeros(
+            (episodes, 4)
+        )  # double precision; observations are its single-precision copy
         self._physics = Physics(self.task.walls)
         self._rng = np.random.default_rng(seed)
         self._steps = self.task.limit  # so that a step before the first reset is an error
@@ -151,7 +164,12 @@ class BatchedMaze:
         self.state = self._physics.step(self.state, action)
         self._steps += 1
         truncated = np.full(self.episodes, self._steps >= self.task.limit)
-        return self.state.astype(np.float32), self.task.reward(self.state[:, :2]), np.zeros(self.episodes, dtype=bool), truncated
+        return (
+            self.state.astype(np.float32),
+            self.task.reward(self.state[:, :2]),
+            np.zeros(self.episodes, dtype=bool),
+            truncated,
+        )
 
     def success(self, observation: Float32) -> Bool:
         """Where the particle is within the goal's reach."""
@@ -178,16 +196,22 @@ class Maze2D(gymnasium.Env[Float32, Float32]):
         )
         self.action_space = gymnasium.spaces.Box(-1.0, 1.0, (2,), dtype=np.float32)
         self._physics = Physics(self.task.walls)
-        self._state: Float64 = np.concatenate([self.task.cells[:1].astype(np.float64), np.zeros((1, 2))], axis=1)
+        self._state: Float64 = np.concatenate(
+            [self.task.cells[:1].astype(np.float64), np.zeros((1, 2))], axis=1
+        )
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Float32, dict[str, Any]]:
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Float32, dict[str, Any]]:
         """A random start, or the one given as options={"state": (x, y, vx, vy)}."""
         super().reset(seed=seed)
         self._state = self.task.start(self.np_random, 1)
         if options and "state" in options:
             given = np.array(options["state"], dtype=np.float64)
             if not self.observation_space.contains(given.astype(np.float32)):
-                raise ValueError(f"{self.task.name}: options['state'] must be (x, y, vx, vy) within {self.observation_space}, got {given}")
+                raise ValueError(
+                    f"{self.task.name}: options['state'] must be (x, y, vx, vy) within {self.observation_space}, got {given}"
+                )
             self._state = given[None]
         return self._state[0].astype(np.float32), {"goal": self.task.goal.copy()}
 

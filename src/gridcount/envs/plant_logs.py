@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.catalogue import unknown
+from gridcount.catalogue import unknown
 from gridcount.envs.plants import PLANTS, Control, Process, names_of
 
 Float32 = NDArray[np.float32]

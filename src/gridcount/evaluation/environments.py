@@ -7,20 +7,29 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from gridcount.data.catalogue import ADROIT, FAMILIES, MAZE_NAMES, NAMES, family_of, unknown
+from gridcount.catalogue import ADROIT, FAMILIES, MAZE_NAMES, NAMES, family_of, unknown
 
-GYMNASIUM_IDS = {"hopper": "Hopper-v4", "halfcheetah": "HalfCheetah-v4", "walker2d": "Walker2d-v4", "ant": "Ant-v4"} | {
-    family: f"gridcount/{family}-v1" for family in ADROIT
-}
-OPTIONS: dict[str, dict[str, Any]] = {"ant": {"use_contact_forces": True}}  # D4RL's ant observes them: 111 numbers
+GYMNASIUM_IDS = {
+    "hopper": "Hopper-v4",
+    "halfcheetah": "HalfCheetah-v4",
+    "walker2d": "Walker2d-v4",
+    "ant": "Ant-v4",
+} | {family: f"gridcount/{family}-v1" for family in ADROIT}
+OPTIONS: dict[str, dict[str, Any]] = {
+    "ant": {"use_contact_forces": True}
+}  # D4RL's ant observes them: 111 numbers
 MISSING = {
     "antmaze": "Gymnasium-Robotics' AntMaze has a different ant (five times the torque, half the time step), "
     "so it cannot score a policy trained on D4RL's dataset",
     "kitchen": "no available environment matches D4RL's kitchen",
 }
-ENVIRONMENTS = MAZE_NAMES + tuple(name for name in NAMES if family_of(name) in GYMNASIUM_IDS)  # dataset names with an environment
+ENVIRONMENTS = MAZE_NAMES + tuple(
+    name for name in NAMES if family_of(name) in GYMNASIUM_IDS
+)  # dataset names with an environment
 TRUSTED: set[str] = set()  # modules that the user named on the command line of this process
-SAME_TASK = re.compile(r"(Hopper|HalfCheetah|Walker2d|Ant)-v[45]")  # ids with D4RL's reference scores: same reward, same limit
+SAME_TASK = re.compile(
+    r"(Hopper|HalfCheetah|Walker2d|Ant)-v[45]"
+)  # ids with D4RL's reference scores: same reward, same limit
 
 
 class Environment(NamedTuple):
@@ -52,7 +61,9 @@ def trust(environment_id: str) -> None:
 def _validate_module(name: str) -> None:
     """Raise ValueError for a module that the user did not name: names also come from untrusted runs, datasets and suites."""
     module = name.rpartition(":")[0]
-    if module and module not in TRUSTED and module not in sys.modules:  # importing a loaded module runs no code
+    if (
+        module and module not in TRUSTED and module not in sys.modules
+    ):  # importing a loaded module runs no code
         raise ValueError(
             f"'{name}' would import the module '{module}', which only the command line can allow; "
             f"if you trust that module, add --env {shlex.quote(name)}"
@@ -66,7 +77,9 @@ def find(name: str) -> Environment:
     if name in MAZE_NAMES and family is not None:
         return Environment(name, f"gridcount/{name}", FAMILIES[family].limit, family)
     if name in ENVIRONMENTS and family is not None:
-        return Environment(name, GYMNASIUM_IDS[family], FAMILIES[family].limit, family, OPTIONS.get(family, {}))
+        return Environment(
+            name, GYMNASIUM_IDS[family], FAMILIES[family].limit, family, OPTIONS.get(family, {})
+        )
     if name in NAMES:
         raise ValueError(
             f"{name} has no environment: {why_no_environment(name)}. Name another with --env, or leave it out to train without scores"
@@ -101,8 +114,14 @@ def _register(environment: Environment) -> None:
     except ImportError as error:
         hint = f"\nIf it is an environment of Gymnasium-Robotics: {error}"
     if not is_registered(environment.id):
-        near = unknown("environment", environment.name, (*ENVIRONMENTS, *(id for id in GYMNASIUM_IDS.values() if "/" not in id)))
-        raise ValueError(f"{near}, and every id registered with Gymnasium, as in --env Hopper-v5 or --env my_module:MyTask-v0{hint}")
+        near = unknown(
+            "environment",
+            environment.name,
+            (*ENVIRONMENTS, *(id for id in GYMNASIUM_IDS.values() if "/" not in id)),
+        )
+        raise ValueError(
+            f"{near}, and every id registered with Gymnasium, as in --env Hopper-v5 or --env my_module:MyTask-v0{hint}"
+        )
 
 
 def validate_dimensions(name: str, observation_dim: int, action_dim: int) -> None:

@@ -7,10 +7,12 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.catalogue import MAZE_NAMES, normalised_score
+from gridcount.catalogue import MAZE_NAMES, normalised_score
 from gridcount.evaluation.environments import Environment, find
 
-InUnits = Callable[[NDArray[Any]], NDArray[Any]]  # actions in [-1, 1] -> actions in the log's, and so the environment's, own units
+InUnits = Callable[
+    [NDArray[Any]], NDArray[Any]
+]  # actions in [-1, 1] -> actions in the log's, and so the environment's, own units
 Act = Callable[[NDArray[np.float32]], NDArray[np.float32]]  # observations [episodes, dim] -> actions
 
 
@@ -20,7 +22,9 @@ class VectorEnvironment(Protocol):
     def reset(self) -> NDArray[np.float32]:
         """First observations."""
 
-    def step(self, action: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+    def step(
+        self, action: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Observations, rewards, terminated, truncated."""
 
     def success(self, observation: NDArray[np.float32]) -> NDArray[np.bool_] | None:
@@ -34,7 +38,9 @@ class Evaluation(NamedTuple):
     """The result of a policy's episodes."""
 
     returns: NDArray[np.float64]  # [episodes]
-    success: NDArray[np.bool_] | None  # [episodes] the task was achieved at some step; None: the environment does not report it
+    success: (
+        NDArray[np.bool_] | None
+    )  # [episodes] the task was achieved at some step; None: the environment does not report it
     scores: NDArray[np.float64] | None  # [episodes] normalised; None: there is no reference to normalise by
     observations: NDArray[np.float32]  # [steps + 1, episodes, dim]
 
@@ -49,7 +55,13 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    act: Act, name: str, episodes: int, seed: int, *, in_units: InUnits | None = None, observation_dim: int | None = None
+    act: Act,
+    name: str,
+    episodes: int,
+    seed: int,
+    *,
+    in_units: InUnits | None = None,
+    observation_dim: int | None = None,
 ) -> Evaluation:
     """Roll a policy out for `episodes` episodes from start states drawn by `seed`.
 
@@ -64,7 +76,9 @@ def evaluate(
         path = [observation]
         while running.any():
             action = act(observation)
-            observation, reward, terminated, truncated = environment.step(action if in_units is None else in_units(action))
+            observation, reward, terminated, truncated = environment.step(
+                action if in_units is None else in_units(action)
+            )
             returns += np.where(running, reward, 0.0)
             if not np.isfinite(returns).all():
                 raise ValueError(
@@ -87,4 +101,6 @@ def _open(task: Environment, episodes: int, seed: int, observation_dim: int | No
         return BatchedMaze(task.name, episodes, seed)
     from gridcount.envs.episodes import GymnasiumEpisodes
 
-    return GymnasiumEpisodes(task.id, episodes, seed, task.limit, observation_dim=observation_dim, **task.options)
+    return GymnasiumEpisodes(
+        task.id, episodes, seed, task.limit, observation_dim=observation_dim, **task.options
+    )

@@ -62,7 +62,9 @@ def open_arrays(path: Path, damaged: Damaged) -> Iterator[Mapping[str, Readable]
     """The arrays of a file, with only headers read; errors are raised as `damaged` returns them."""
     try:
         with open_plain(path, "rb") as opened, zipfile.ZipFile(opened) as archive:
-            if packed := [each.filename for each in archive.infolist() if each.compress_type != zipfile.ZIP_STORED]:
+            if packed := [
+                each.filename for each in archive.infolist() if each.compress_type != zipfile.ZIP_STORED
+            ]:
                 raise ValueError(
                     f"'{packed[0]}' is compressed, but gridcount does not write compressed files"
                 )  # it could unpack to any size
@@ -80,21 +82,31 @@ class Member:
     def __init__(self, archive: zipfile.ZipFile, name: str) -> None:
         info = archive.getinfo(f"{name}.npy" if f"{name}.npy" in archive.namelist() else name)
         if info.compress_type not in WRITTEN_BY_NUMPY:
-            raise ValueError("it is compressed in a way that NumPy does not write; save it with numpy.savez_compressed")
+            raise ValueError(
+                "it is compressed in a way that NumPy does not write; save it with numpy.savez_compressed"
+            )
         self._file = cast(zipfile.ZipExtFile, archive.open(info))
         (self.shape, self.by_columns, self.dtype), start = _header(self._file)
         if self.dtype.hasobject:
             raise ValueError("Object arrays cannot be loaded when allow_pickle=False")
         self.size = size = self.dtype.itemsize * math.prod(self.shape)
-        if min(self.shape, default=0) < 0 or start + size != info.file_size or size > MOST_DEFLATED * info.compress_size:
-            raise ValueError(f"shape {self.shape} takes {size:,} bytes, but the archive declares {info.file_size - start:,}")
+        if (
+            min(self.shape, default=0) < 0
+            or start + size != info.file_size
+            or size > MOST_DEFLATED * info.compress_size
+        ):
+            raise ValueError(
+                f"shape {self.shape} takes {size:,} bytes, but the archive declares {info.file_size - start:,}"
+            )
         self._file.read(start)  # read, not seek: the checksum needs all bytes in order
 
     def read(self) -> NDArray[Any]:
         """All values, in memory; the caller has checked `size`."""
         values = np.empty(self.size, np.uint8)
         for start in range(0, self.size, BLOCK):
-            values[start : start + BLOCK] = np.frombuffer(self.next_bytes(min(BLOCK, self.size - start)), np.uint8)
+            values[start : start + BLOCK] = np.frombuffer(
+                self.next_bytes(min(BLOCK, self.size - start)), np.uint8
+            )
         return values.view(self.dtype).reshape(self.shape, order="F" if self.by_columns else "C")
 
     def next_bytes(self, count: int) -> bytes:
@@ -138,7 +150,11 @@ def _packed(arrays: Arrays) -> Arrays:
     for name, array in arrays.items():
         positions = np.flatnonzero(array) if array.size >= SPARSE_FROM else None
         if positions is not None and len(positions) < SPARSE_BELOW * array.size:
-            packed |= {f"{name}|shape": np.array(array.shape), f"{name}|at": positions, f"{name}|is": array.reshape(-1)[positions]}
+            packed |= {
+                f"{name}|shape": np.array(array.shape),
+                f"{name}|at": positions,
+                f"{name}|is": array.reshape(-1)[positions],
+            }
         else:
             packed[name] = array
     return packed
@@ -154,7 +170,10 @@ def _stored(members: dict[str, Member]) -> dict[str, Member | _Sparse]:
 
 def numbered(folder: Path) -> list[Path]:
     """Files that are named by a number of updates, the earliest first."""
-    return sorted((path for path in folder.glob("*.npz") if re.fullmatch("[0-9]+", path.stem)), key=lambda path: int(path.stem))
+    return sorted(
+        (path for path in folder.glob("*.npz") if re.fullmatch("[0-9]+", path.stem)),
+        key=lambda path: int(path.stem),
+    )
 
 
 def prune(folder: Path, keep: int) -> None:

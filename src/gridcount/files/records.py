@@ -19,7 +19,9 @@ LARGEST = 2**62
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST)]
 AtLeastOne = Annotated[int, msgspec.Meta(ge=1, le=LARGEST)]
 Whole = Annotated[int, msgspec.Meta(ge=-LARGEST, le=LARGEST)]
-Real = Annotated[float, msgspec.Meta(ge=-1e100, le=1e100)]  # statistics square it; a run stops before it diverges so far
+Real = Annotated[
+    float, msgspec.Meta(ge=-1e100, le=1e100)
+]  # statistics square it; a run stops before it diverges so far
 
 WORDS = {
     "int": "a whole number",
@@ -65,7 +67,10 @@ def read_lines(path: Path, kind: type[T], way_out: str) -> list[T]:
     """The records of a file's lines; an incomplete last line is left out."""
     with open_plain(path, "rb", follow=True) as file:
         *lines, _ = file.read().split(b"\n")  # text after the last newline is incomplete
-    return [decode_record(line, kind, f"{path}, line {number}", way_out) for number, line in enumerate(lines, start=1)]
+    return [
+        decode_record(line, kind, f"{path}, line {number}", way_out)
+        for number, line in enumerate(lines, start=1)
+    ]
 
 
 def _explained(error: Exception, content: Any, kind: Any) -> str:
@@ -109,7 +114,9 @@ def _at(place: str, value: Any, kind: Any) -> tuple[str, Any]:
         if index == "...":
             if place != "$[...]" or not isinstance(value, dict):
                 return name, value
-            return next(((key, each) for key, each in value.items() if not _fits({key: each}, kind)), (name, value))
+            return next(
+                ((key, each) for key, each in value.items() if not _fits({key: each}, kind)), (name, value)
+            )
         try:
             value = value[key] if key else value[int(index)]
         except (KeyError, IndexError, TypeError):

@@ -81,7 +81,11 @@ def remove_leftovers(parent: Path) -> list[Path]:
     for suffix in (OLD, PARTIAL):
         for path in parent.glob(f".*.*{suffix}"):
             target = parent / path.name.removesuffix(suffix)[1:].rpartition(".")[0]
-            if path.is_dir() and not path.is_symlink() and _remove_unlocked(path, target if suffix == OLD else None):
+            if (
+                path.is_dir()
+                and not path.is_symlink()
+                and _remove_unlocked(path, target if suffix == OLD else None)
+            ):
                 found.append(path)
     return found
 

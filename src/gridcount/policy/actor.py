@@ -48,8 +48,12 @@ class Candidates(NamedTuple):
 class Actor(NamedTuple):
     """A policy: observations in the log's units -> actions in [-1, 1]."""
 
-    network: Perceptron  # its outputs are the actions before the tanh; with candidates also their log-deviations
-    columns: Any = None  # [seen] columns of the observation that the network sees, in its order; None: all, as they are
+    network: (
+        Perceptron  # its outputs are the actions before the tanh; with candidates also their log-deviations
+    )
+    columns: Any = (
+        None  # [seen] columns of the observation that the network sees, in its order; None: all, as they are
+    )
     mean: Any = None  # [seen] subtracted from each column; None: nothing
     deviation: Any = None  # [seen] divisor of each column
     candidates: Candidates | None = None  # None: the network's output is the action

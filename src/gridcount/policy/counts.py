@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.counts.adaptive import LEAF, ActionCounts, AdaptiveCells
-from gridcount.data.transitions import Transitions
 from gridcount.files.archive import Arrays
+from gridcount.transitions import Transitions
 
 ROWS_PER_CELL = 128  # of the log, at least
 BINS = 20  # partitions of each action dimension
@@ -42,8 +42,15 @@ class LogCounts(NamedTuple):
         counts, edges = arrays["counts"], arrays["edges"]
         nodes = np.arange(len(column))
         cell = column == LEAF
-        whole = all(array.dtype == np.int32 for array in (column, below, above, counts)) and threshold.dtype == edges.dtype == np.float32
-        if not whole or any(array.shape != column.shape for array in (threshold, below, above)) or not cell.any():
+        whole = (
+            all(array.dtype == np.int32 for array in (column, below, above, counts))
+            and threshold.dtype == edges.dtype == np.float32
+        )
+        if (
+            not whole
+            or any(array.shape != column.shape for array in (threshold, below, above))
+            or not cell.any()
+        ):
             raise ValueError("its tree of cells is not valid")
         if not ((column >= LEAF) & (column < observation_dim)).all():
             raise ValueError(f"its tree cuts a column that {observation_dim} observations do not have")
@@ -52,7 +59,11 @@ class LogCounts(NamedTuple):
             raise ValueError("the nodes of its tree do not lead to its cells")
         n_cells = int(cell.sum())
         if counts.ndim != 3 or counts.shape[:2] != (n_cells, action_dim) or not counts.shape[2]:
-            raise ValueError(f"its counts have shape {counts.shape}, for {n_cells} cells and {action_dim} actions")
+            raise ValueError(
+                f"its counts have shape {counts.shape}, for {n_cells} cells and {action_dim} actions"
+            )
         if edges.shape != (action_dim, counts.shape[2] - 1):
-            raise ValueError(f"its edges have shape {edges.shape}, for {action_dim} actions in {counts.shape[2]} bins")
+            raise ValueError(
+                f"its edges have shape {edges.shape}, for {action_dim} actions in {counts.shape[2]} bins"
+            )
         return cls(AdaptiveCells(column, threshold, below, above, n_cells), ActionCounts(counts, edges))

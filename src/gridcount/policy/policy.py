@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from gridcount.data.transitions import in_units
 from gridcount.files.archive import numbered
 from gridcount.policy.actor import Actor
 from gridcount.policy.counts import LogCounts
 from gridcount.policy.store import COUNTS, FACTS, FOLDER, Facts, read_actor, read_counts, read_facts
+from gridcount.transitions import in_units
 
 
 class Policy:
@@ -23,7 +23,9 @@ class Policy:
     Nothing is compiled and nothing is shared between calls, so threads may call it together.
     """
 
-    def __init__(self, actor: Actor, facts: Facts, *, seed: int, updates: int, counts: LogCounts | None = None):
+    def __init__(
+        self, actor: Actor, facts: Facts, *, seed: int, updates: int, counts: LogCounts | None = None
+    ):
         self._actor, self._facts, self._counts = actor, facts, counts
         self.seed, self.updates = seed, updates
         self._low, self._high = np.asarray(facts.action_low), np.asarray(facts.action_high)
@@ -67,7 +69,9 @@ class Policy:
         range, and the smallest count is given: 0 where the log never has such a value of some dimension there.
         """
         if self._counts is None:
-            raise ValueError("this policy has no counts of its log; load it from a folder that holds counts.npz")
+            raise ValueError(
+                "this policy has no counts of its log; load it from a folder that holds counts.npz"
+            )
         observations, single = self._observations(observation)
         counts = self._counts(observations, self._actor(observations))
         return int(counts[0]) if single else counts
@@ -82,11 +86,15 @@ class Policy:
         values = np.asarray(observation, np.float32)
         names = self.observation_names
         if values.ndim not in (1, 2) or values.shape[-1] != len(names):
-            raise ValueError(f"an observation of shape {values.shape}; the policy takes {len(names)} numbers each: {_listed(names)}")
+            raise ValueError(
+                f"an observation of shape {values.shape}; the policy takes {len(names)} numbers each: {_listed(names)}"
+            )
         rows = np.atleast_2d(values)
         if not np.isfinite(rows).all():
             row, column = np.argwhere(~np.isfinite(rows))[0]
-            raise ValueError(f"observation {row} holds {rows[row, column]} in '{names[column]}'; a policy needs finite numbers")
+            raise ValueError(
+                f"observation {row} holds {rows[row, column]} in '{names[column]}'; a policy needs finite numbers"
+            )
         return rows, values.ndim == 1
 
 
@@ -109,7 +117,9 @@ def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = N
             f"{folder}: there is no policy after {updates:,} updates; it holds those after {', '.join(f'{each:,}' for each in kept)}"
         )
     counts = read_counts(folder, facts) if (folder / COUNTS).exists() else None
-    return Policy(read_actor(kept[updates], chosen, facts), facts, seed=chosen, updates=updates, counts=counts)
+    return Policy(
+        read_actor(kept[updates], chosen, facts), facts, seed=chosen, updates=updates, counts=counts
+    )
 
 
 def has_policy(path: Path) -> bool:
@@ -126,7 +136,9 @@ def policy_folder(path: Path) -> Path:
             f"{path}: the run holds no policy: it has no checkpoint yet, or an older version trained it. "
             "`gridcount evaluate` and gridcount.Run(...).policy() read one from its checkpoint, and need its training data"
         )
-    raise FileNotFoundError(f"{path}: not a policy; name a run directory or its folder policy/, which holds {FACTS}")
+    raise FileNotFoundError(
+        f"{path}: not a policy; name a run directory or its folder policy/, which holds {FACTS}"
+    )
 
 
 def _listed(names: tuple[str, ...], most: int = 12) -> str:

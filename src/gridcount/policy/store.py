@@ -56,7 +56,11 @@ def write_counts(folder: Path, counts: LogCounts) -> None:
 
 def write_actors(folder: Path, updates: int, actors: Mapping[int, Actor], keep: int) -> None:
     """Write the seeds' policies after a number of updates, and remove the oldest ones."""
-    arrays = {f"seed{seed}.{name}": array for seed, actor in actors.items() for name, array in flatten(actor).items()}
+    arrays = {
+        f"seed{seed}.{name}": array
+        for seed, actor in actors.items()
+        for name, array in flatten(actor).items()
+    }
     save_arrays(folder / f"{updates:010d}.npz", arrays)
     prune(folder, keep)
 
@@ -73,12 +77,18 @@ def read_facts(folder: Path) -> Facts:
     path = folder / FACTS
     facts = read_record(path, Facts, AGAIN)
     if facts.format > FORMAT:
-        raise ValueError(f"{path}: written by gridcount {facts.version}, whose format {facts.format} is newer; update gridcount")
+        raise ValueError(
+            f"{path}: written by gridcount {facts.version}, whose format {facts.format} is newer; update gridcount"
+        )
     for name in ("action_low", "action_high"):
         if len(getattr(facts, name)) != len(facts.action_names):
-            raise ValueError(f"{path}: '{name}' has {len(getattr(facts, name))} numbers for {len(facts.action_names)} actions. {AGAIN}")
+            raise ValueError(
+                f"{path}: '{name}' has {len(getattr(facts, name))} numbers for {len(facts.action_names)} actions. {AGAIN}"
+            )
     if not (facts.observation_names and facts.action_names and facts.seeds):
-        raise ValueError(f"{path}: a policy has observations, actions and seeds, and one of these lists is empty. {AGAIN}")
+        raise ValueError(
+            f"{path}: a policy has observations, actions and seeds, and one of these lists is empty. {AGAIN}"
+        )
     return facts
 
 
@@ -100,10 +110,17 @@ def read_actor(path: Path, seed: int, facts: Facts) -> Actor:
 
 def flatten(actor: Actor) -> Arrays:
     """A policy's arrays by name."""
-    arrays: dict[str, Any] = {name: getattr(actor, name) for name in ("columns", "mean", "deviation") if getattr(actor, name) is not None}
+    arrays: dict[str, Any] = {
+        name: getattr(actor, name)
+        for name in ("columns", "mean", "deviation")
+        if getattr(actor, name) is not None
+    }
     arrays |= _flatten_network("network", actor.network)
     if (candidates := actor.candidates) is not None:
-        arrays |= {"noise": candidates.noise, "log_std_range": np.array([candidates.log_std_low, candidates.log_std_high])}
+        arrays |= {
+            "noise": candidates.noise,
+            "log_std_range": np.array([candidates.log_std_low, candidates.log_std_high]),
+        }
         arrays |= _flatten_network("critic", candidates.critic)
     return {name: np.asarray(array) for name, array in arrays.items()}
 
@@ -113,7 +130,11 @@ def unflatten(arrays: Arrays, observation_dim: int, action_dim: int) -> Actor:
     columns, mean, deviation = (arrays.get(name) for name in ("columns", "mean", "deviation"))
     seen = observation_dim
     if columns is not None:
-        if columns.ndim != 1 or columns.dtype.kind != "i" or not ((columns >= 0) & (columns < observation_dim)).all():
+        if (
+            columns.ndim != 1
+            or columns.dtype.kind != "i"
+            or not ((columns >= 0) & (columns < observation_dim)).all()
+        ):
             raise ValueError(f"its columns are not columns of {observation_dim} observations")
         seen = len(columns)
     for name, array in {"mean": mean, "deviation": deviation}.items():
@@ -131,7 +152,11 @@ def unflatten(arrays: Arrays, observation_dim: int, action_dim: int) -> Actor:
 
 def _flatten_network(name: str, network: Perceptron) -> dict[str, Any]:
     parts = ("weights", "biases", "gains", "shifts")
-    layers = {f"{name}.{part}.{layer}": array for part in parts for layer, array in enumerate(getattr(network, part))}
+    layers = {
+        f"{name}.{part}.{layer}": array
+        for part in parts
+        for layer, array in enumerate(getattr(network, part))
+    }
     return layers | {f"{name}.norm_after": network.norm_after}
 
 
@@ -142,9 +167,17 @@ def _network(arrays: Arrays, name: str, inputs: int, outputs: int) -> Perceptron
 
     weights, biases, gains, shifts = (layers(part) for part in ("weights", "biases", "gains", "shifts"))
     widths = [len(bias) for bias in biases]
-    fits = [weight.shape for weight in weights] == list(zip([inputs, *widths[:-1]], widths, strict=True)) and widths[-1:] == [outputs]
-    normed = [len(gain) for gain in gains] == [len(shift) for shift in shifts] == (widths[:-1] if gains else [])
-    if not fits or not normed or not all(array.dtype == np.float32 for part in (weights, biases, gains, shifts) for array in part):
+    fits = [weight.shape for weight in weights] == list(
+        zip([inputs, *widths[:-1]], widths, strict=True)
+    ) and widths[-1:] == [outputs]
+    normed = (
+        [len(gain) for gain in gains] == [len(shift) for shift in shifts] == (widths[:-1] if gains else [])
+    )
+    if (
+        not fits
+        or not normed
+        or not all(array.dtype == np.float32 for part in (weights, biases, gains, shifts) for array in part)
+    ):
         raise ValueError(f"the layers of '{name}' do not map {inputs} inputs to {outputs} outputs")
     return Perceptron(weights, biases, gains, shifts, bool(arrays[f"{name}.norm_after"]))
 

@@ -5,22 +5,26 @@ from typing import Any
 
 import numpy as np
 
+from gridcount.catalogue import MAZE_NAMES, NAMES
 from gridcount.counts.grid import fit_states
-from gridcount.data.catalogue import MAZE_NAMES, NAMES
-from gridcount.data.describe import Description, describe
-from gridcount.data.transitions import Transitions
+from gridcount.data.quality.describe import Description, describe
 from gridcount.files import whole_file
+from gridcount.transitions import Transitions
 
 PER_ROW = 6  # small histograms side by side
 OBSERVATION, ACTION = "tab:blue", "tab:orange"
 
 
-def plot_description(data: Transitions, folder: str | Path, description: Description | None = None) -> list[Path]:
+def plot_description(
+    data: Transitions, folder: str | Path, description: Description | None = None
+) -> list[Path]:
     """Write the pictures into a folder and return their paths."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ValueError(f"pictures need matplotlib ({error}). Install it with: pip install 'gridcount[plots]'") from error
+        raise ValueError(
+            f"pictures need matplotlib ({error}). Install it with: pip install 'gridcount[plots]'"
+        ) from error
     description = describe(data) if description is None else description
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -31,7 +35,9 @@ def plot_description(data: Transitions, folder: str | Path, description: Descrip
     }
     if data.name in MAZE_NAMES:
         pictures["map"] = _map(Figure, data)
-    title = data.name if data.name in NAMES else Path(data.name).name  # of a path its last part: the whole path would not fit
+    title = (
+        data.name if data.name in NAMES else Path(data.name).name
+    )  # of a path its last part: the whole path would not fit
     written = []
     for name, (subtitle, figure) in pictures.items():
         figure.suptitle(f"{title}: {subtitle}", fontsize=11)
@@ -58,7 +64,10 @@ def _episodes(figure_class: Any, data: Transitions) -> tuple[str, Any]:
 
 def _dimensions(figure_class: Any, data: Transitions) -> tuple[str, Any]:
     """A histogram per dimension; the actions begin a row of their own."""
-    groups = ((data.observation_names, data.observation, OBSERVATION), (data.action_names, data.action, ACTION))
+    groups = (
+        (data.observation_names, data.observation, OBSERVATION),
+        (data.action_names, data.action, ACTION),
+    )
     width = min(PER_ROW, max(len(names) for names, _, _ in groups))
     rows = sum(-(-len(names) // width) for names, _, _ in groups)
     figure = figure_class(figsize=(max(2.2 * width, 8), 1.6 * rows + 0.6), layout="constrained")
@@ -85,7 +94,9 @@ def _coverage(figure_class: Any, data: Transitions, description: Description) ->
     from matplotlib.ticker import StrMethodFormatter
 
     grid = description.coverage
-    cells, (state, _) = fit_states(data.observation, data.next_observation, grid.bins, grid.state_bins, grid.state_resolution)
+    cells, (state, _) = fit_states(
+        data.observation, data.next_observation, grid.bins, grid.state_bins, grid.state_resolution
+    )
     visits = np.bincount(state, minlength=cells.n_cells)
     visits = np.sort(visits[visits > 0])[::-1]
     figure = figure_class(figsize=(9, 3.5), layout="constrained")
@@ -97,11 +108,19 @@ def _coverage(figure_class: Any, data: Transitions, description: Description) ->
     order = np.arange(len(visits) + 1) / len(visits)
     share.plot(order, np.append(0, np.cumsum(visits)) / visits.sum(), color=OBSERVATION, label="this log")
     share.plot([0, 1], [0, 1], color="#888", linewidth=0.8, linestyle=":", label="all cells visited alike")
-    share.set(xlabel="share of the visited cells, most visited first", ylabel="share of the visits", xlim=(0, 1), ylim=(0, 1.02))
+    share.set(
+        xlabel="share of the visited cells, most visited first",
+        ylabel="share of the visits",
+        xlim=(0, 1),
+        ylim=(0, 1.02),
+    )
     share.legend(frameon=False, loc="lower right")
     for axis in (rank, share):
         _plain(axis)
-    return f"visits to {len(visits):,} state cells, {grid.state_bins} bins in each of {len(grid.state_columns)} dimensions", figure
+    return (
+        f"visits to {len(visits):,} state cells, {grid.state_bins} bins in each of {len(grid.state_columns)} dimensions",
+        figure,
+    )
 
 
 def _map(figure_class: Any, data: Transitions) -> tuple[str, Any]:
@@ -110,7 +129,13 @@ def _map(figure_class: Any, data: Transitions) -> tuple[str, Any]:
     axis = figure.subplots()
     visits, down, right = np.histogram2d(data.observation[:, 0], data.observation[:, 1], bins=100)
     extent = (right[0], right[-1], down[-1], down[0])
-    image = axis.imshow(np.where(visits > 0, visits, np.nan), extent=extent, cmap="viridis", norm="log", interpolation="nearest")
+    image = axis.imshow(
+        np.where(visits > 0, visits, np.nan),
+        extent=extent,
+        cmap="viridis",
+        norm="log",
+        interpolation="nearest",
+    )
     axis.set_facecolor("#e8e8e8")
     axis.set(xlabel="y, observation[1] (maze cells)", ylabel="x, observation[0] (maze cells)")
     figure.colorbar(image, ax=axis, label="visits (grey: none)")

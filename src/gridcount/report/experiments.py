@@ -16,11 +16,29 @@ from gridcount.training.logs import Row
 
 RUNS = "runs"  # the name for runs without a suite
 UNRECORDED = "not recorded"
-SOURCES = {"d4rl": "D4RL's own", "generated": "generated", "re-collected": "re-collected", "own": "the user's own"}
+SOURCES = {
+    "d4rl": "D4RL's own",
+    "generated": "generated",
+    "re-collected": "re-collected",
+    "own": "the user's own",
+}
 NAMED = 3  # number of differing settings in a name
 THRESHOLDS = 101  # of a performance profile
-METRIC_ORDER = ("success", "return", "in_log", "action_distance", "q_data", "q_policy", "critic_loss", "uncertainty")
-WORDS = {"score": "normalised score", "in_log": "share of actions in the log", "action_distance": "distance to the log's actions"}
+METRIC_ORDER = (
+    "success",
+    "return",
+    "in_log",
+    "action_distance",
+    "q_data",
+    "q_policy",
+    "critic_loss",
+    "uncertainty",
+)
+WORDS = {
+    "score": "normalised score",
+    "in_log": "share of actions in the log",
+    "action_distance": "distance to the log's actions",
+}
 WAYS = {
     "planned_updates": "{:,} updates",
     "episodes": "{:,} episodes",
@@ -53,7 +71,9 @@ class Layout:
     datasets: tuple[str, ...] = ()  # orders of lines, columns and settings
     algorithms: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
-    published: dict[str, dict[str, list[float]]] = field(default_factory=dict)  # algorithm -> dataset -> mean, and spread where printed
+    published: dict[str, dict[str, list[float]]] = field(
+        default_factory=dict
+    )  # algorithm -> dataset -> mean, and spread where printed
 
 
 @dataclass(frozen=True)
@@ -135,15 +155,23 @@ class Experiment:
     def metrics(self) -> list[str]:
         """Figures its rows have besides the score."""
         values = {name: value for row in self.rows for name, value in row.items() if value is not None}
-        return [name for name, value in values.items() if name not in NOT_METRICS and isinstance(value, int | float)]
+        return [
+            name
+            for name, value in values.items()
+            if name not in NOT_METRICS and isinstance(value, int | float)
+        ]
 
     def curve(self, metric: str) -> Curve | None:
         """A figure over updates; None where no row has it."""
-        found = {(row["seed"], row["updates"]): row[metric] for row in self.rows if row.get(metric) is not None}
+        found = {
+            (row["seed"], row["updates"]): row[metric] for row in self.rows if row.get(metric) is not None
+        }
         if not found:
             return None
         seeds, updates = sorted({seed for seed, _ in found}), sorted({update for _, update in found})
-        values = np.array([[found.get((seed, update), np.nan) for update in updates] for seed in seeds], float)
+        values = np.array(
+            [[found.get((seed, update), np.nan) for update in updates] for seed in seeds], float
+        )
         return Curve(np.array(updates), tuple(seeds), values)
 
     def seconds_per_1000(self) -> dict[tuple[int, int], float]:
@@ -153,15 +181,28 @@ class Experiment:
         """
         found = defaultdict(list)
         for seed in self.seeds:
-            timed = sorted((row["updates"], row["seconds"], _shared(row)) for row in self.rows if row["seed"] == seed and _timed(row))
-            intervals = [1000 * (after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(timed)]
+            timed = sorted(
+                (row["updates"], row["seconds"], _shared(row))
+                for row in self.rows
+                if row["seed"] == seed and _timed(row)
+            )
+            intervals = [
+                1000 * (after[1] - before[1]) / (after[0] - before[0]) for before, after in pairwise(timed)
+            ]
             if intervals:
                 found[timed[-1][2]].append(float(np.median(intervals)))
         return {shared: float(np.mean(rates)) for shared, rates in sorted(found.items())}
 
     def gigabytes(self, shared: tuple[int, int]) -> float | None:
         """The most memory that training held where so many seeds shared so many cores; None where it was not recorded."""
-        return max((row["gigabytes"] for row in self.rows if row.get("gigabytes") is not None and _shared(row) == shared), default=None)
+        return max(
+            (
+                row["gigabytes"]
+                for row in self.rows
+                if row.get("gigabytes") is not None and _shared(row) == shared
+            ),
+            default=None,
+        )
 
 
 @dataclass(frozen=True)
@@ -174,7 +215,12 @@ class Section:
     @cached_property
     def datasets(self) -> tuple[str, ...]:
         """The table's lines."""
-        return tuple(dict.fromkeys(each.dataset for each in sorted(self.experiments, key=lambda e: _rank(self.layout.datasets, e.dataset))))
+        return tuple(
+            dict.fromkeys(
+                each.dataset
+                for each in sorted(self.experiments, key=lambda e: _rank(self.layout.datasets, e.dataset))
+            )
+        )
 
     @cached_property
     def methods(self) -> tuple[str, ...]:
@@ -203,7 +249,9 @@ class Section:
 
     def find(self, dataset: str, method: str) -> Experiment | None:
         """A cell of the table."""
-        return next((each for each in self.experiments if (each.dataset, each.method) == (dataset, method)), None)
+        return next(
+            (each for each in self.experiments if (each.dataset, each.method) == (dataset, method)), None
+        )
 
     def published(self, dataset: str, algorithm: str) -> list[float] | None:
         """The paper's mean, and its spread where it is printed."""
@@ -220,14 +268,24 @@ class Section:
         found: dict[str, list[NDArray[np.float64]]] = {}
         for method in self.compared():
             cells = [self.find(dataset, method) for dataset in shared]
-            found[method] = [np.array(list(cell.scores.seeds.values())) / 100 for cell in cells if cell and cell.scores]
+            found[method] = [
+                np.array(list(cell.scores.seeds.values())) / 100 for cell in cells if cell and cell.scores
+            ]
         return found if shared else {}
 
     def common_datasets(self) -> tuple[str, ...]:
         """Datasets with a normalised score of every compared method."""
-        normalised = {(each.dataset, each.method) for each in self.scored if each.scores and each.scores.metric == "score"}
+        normalised = {
+            (each.dataset, each.method)
+            for each in self.scored
+            if each.scores and each.scores.metric == "score"
+        }
         methods = self.compared()
-        return tuple(dataset for dataset in self.datasets if methods and all((dataset, method) in normalised for method in methods))
+        return tuple(
+            dataset
+            for dataset in self.datasets
+            if methods and all((dataset, method) in normalised for method in methods)
+        )
 
     def aggregated(self) -> tuple[Experiment, ...]:
         """Experiments that `common` is from."""
@@ -237,7 +295,9 @@ class Section:
     def thresholds(self) -> NDArray[np.float64]:
         """Of a performance profile: from the lowest to the highest run, and from 0 to 1 at least."""
         scores = [value for tasks in self.common().values() for task in tasks for value in task]
-        return np.asarray(np.linspace(min([0.0, *scores]), max([1.0, *scores]), THRESHOLDS), np.float64).round(4)
+        return np.asarray(
+            np.linspace(min([0.0, *scores]), max([1.0, *scores]), THRESHOLDS), np.float64
+        ).round(4)
 
 
 def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
@@ -251,12 +311,21 @@ def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
     found = []
     for name, own in suites.items():
         _validate_one_name(name, own)
-    laid_out = [(name, layouts.get(name) or Layout(name, "Runs" if name == RUNS else name)) for name in suites]
-    for name, layout in sorted(laid_out, key=lambda each: (each[0] == RUNS, each[1].kind == "ablation", not each[1].published, each[0])):
+    laid_out = [
+        (name, layouts.get(name) or Layout(name, "Runs" if name == RUNS else name)) for name in suites
+    ]
+    for name, layout in sorted(
+        laid_out,
+        key=lambda each: (each[0] == RUNS, each[1].kind == "ablation", not each[1].published, each[0]),
+    ):
         experiments = _with_distinct_notes([Experiment(key, tuple(own)) for key, own in suites[name].items()])
 
         def place(each: Experiment, layout: Layout = layout) -> tuple[object, ...]:
-            ranks = (_rank(layout.algorithms, each.algorithm), _rank(layout.variants, each.variant), _rank(layout.datasets, each.dataset))
+            ranks = (
+                _rank(layout.algorithms, each.algorithm),
+                _rank(layout.variants, each.variant),
+                _rank(layout.datasets, each.dataset),
+            )
             return (*ranks, bool(each.note), each.rows[0].get("planned_updates", 0), each.note)
 
         found.append(Section(layout, tuple(sorted(experiments, key=place))))
@@ -266,7 +335,9 @@ def sections(rows: Sequence[Row], layouts: dict[str, Layout]) -> list[Section]:
 def other_metrics(experiments: Sequence[Experiment]) -> list[str]:
     """Figures that experiments have besides the score, the most informative first."""
     found = dict.fromkeys(name for each in experiments for name in each.metrics)
-    return [name for name in METRIC_ORDER if name in found] + sorted(name for name in found if name not in METRIC_ORDER)
+    return [name for name in METRIC_ORDER if name in found] + sorted(
+        name for name in found if name not in METRIC_ORDER
+    )
 
 
 def in_words(metric: str) -> str:
@@ -292,7 +363,11 @@ def _with_distinct_notes(experiments: list[Experiment]) -> list[Experiment]:
         groups[each.algorithm, each.dataset, each.variant].append(each)
     found = []
     for (algorithm, _, variant), group in groups.items():
-        elsewhere = [each for each in experiments if (each.algorithm, each.variant) == (algorithm, variant) and each not in group]
+        elsewhere = [
+            each
+            for each in experiments
+            if (each.algorithm, each.variant) == (algorithm, variant) and each not in group
+        ]
         notes = _notes(group, elsewhere) if len(group) > 1 else [""]
         found += [Experiment(each.key, each.rows, note) for each, note in zip(group, notes, strict=True)]
     return found
@@ -305,16 +380,23 @@ def _notes(group: list[Experiment], elsewhere: list[Experiment]) -> list[str]:
     """
     facts = [_facts(each) for each in group]
     differing = [
-        name for name in dict.fromkeys(name for each in facts for name in each) if len({str(each.get(name)) for each in facts}) > 1
+        name
+        for name in dict.fromkeys(name for each in facts for name in each)
+        if len({str(each.get(name)) for each in facts}) > 1
     ]
     others = [_facts(other) for other in elsewhere]
     ways = [name for name in differing if name in WAYS]
-    alike = [tuple(sum(all(o.get(n) == each.get(n) for n in names) for o in others) for names in (ways, differing)) for each in facts]
+    alike = [
+        tuple(sum(all(o.get(n) == each.get(n) for n in names) for o in others) for names in (ways, differing))
+        for each in facts
+    ]
 
     def notes_of(names: list[str]) -> list[str]:
         return [", ".join(str(each.get(name, f"no {name}")) for name in names) for each in facts]
 
-    enough = "preset" in ways and len(set(notes_of(ways))) == len(group)  # a preset's name stands for its fields
+    enough = "preset" in ways and len(set(notes_of(ways))) == len(
+        group
+    )  # a preset's name stands for its fields
     notes = notes_of(ways if enough else differing[:NAMED])
     if len(set(notes)) == len(notes):
         usual = [index for index, count in enumerate(alike) if count == max(alike) > (0, 0)]
@@ -328,12 +410,19 @@ def _notes(group: list[Experiment], elsewhere: list[Experiment]) -> list[str]:
 def _facts(each: Experiment) -> dict[str, str]:
     """The settings that may distinguish experiments of the same name: setting -> its text."""
     row = each.rows[0]
-    settings = {name: f"{name} {_plain(value)}" for name, value in sorted(json.loads(row.get("config", "{}")).items())}
+    settings = {
+        name: f"{name} {_plain(value)}" for name, value in sorted(json.loads(row.get("config", "{}")).items())
+    }
     recorded = {name: text.format(row[name]) for name, text in WAYS.items() if row.get(name) is not None}
     recorded.setdefault("environment", "the dataset's own environment")
     data = {"fingerprint": f"data {str(row.get('fingerprint'))[:6]}"}
     updates = sorted({row["updates"] for row in each.rows} - {0})
-    return recorded | settings | data | ({"every": f"evaluated every {updates[0]:,}"} if len(updates) > 1 else {})
+    return (
+        recorded
+        | settings
+        | data
+        | ({"every": f"evaluated every {updates[0]:,}"} if len(updates) > 1 else {})
+    )
 
 
 def _plain(value: object) -> str:

@@ -16,9 +16,20 @@ try:
     from matplotlib.patches import Rectangle
     from matplotlib.ticker import EngFormatter
 except ImportError as error:
-    raise ImportError(f"figures need Matplotlib ({error}). Install it with: pip install 'gridcount[plots]'") from error
+    raise ImportError(
+        f"figures need Matplotlib ({error}). Install it with: pip install 'gridcount[plots]'"
+    ) from error
 
-COLOURS = ("#0067a8", "#c8500a", "#007f5f", "#a8427f", "#8c6a00", "#5b4bb3", "#2f7f93", "#4a4a4a")  # distinguishable with colour blindness
+COLOURS = (
+    "#0067a8",
+    "#c8500a",
+    "#007f5f",
+    "#a8427f",
+    "#8c6a00",
+    "#5b4bb3",
+    "#2f7f93",
+    "#4a4a4a",
+)  # distinguishable with colour blindness
 DASHES = ((), (6, 2), (2, 2), (8, 2, 2, 2), (10, 3), (4, 1, 1, 1), (1, 1.5), (6, 2, 1, 2, 1, 2))
 ABREAST = 3  # panels side by side, as in the paper's figures
 MOST_ABREAST = 4  # names side by side in a legend
@@ -33,7 +44,13 @@ def style(index: int) -> tuple[str, tuple[float, ...]]:
 
 def draw_section(section: Section, folder: Path, stem: str) -> list[Path]:
     """All figures of a suite; those it has no results for are left out."""
-    makers = {"curves": draw_curves, "ablation": _ablation, "aggregates": _aggregates, "profile": _profile, "improvement": _improvement}
+    makers = {
+        "curves": draw_curves,
+        "ablation": _ablation,
+        "aggregates": _aggregates,
+        "profile": _profile,
+        "improvement": _improvement,
+    }
     figures = {name: draw(section) for name, draw in makers.items()}
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -61,9 +78,13 @@ def draw_curves(section: Section) -> Figure | None:
                 continue
             colour, dashes = style(index)
             mean, spread = np.nanmean(curve.values, axis=0), np.nanstd(curve.values, axis=0)
-            axes.fill_between(curve.updates, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0)
+            axes.fill_between(
+                curve.updates, mean - spread, mean + spread, color=colour, alpha=0.15, linewidth=0
+            )
             marker = "o" if len(curve.updates) == 1 else None  # a line of one point is invisible
-            axes.plot(curve.updates, mean, color=colour, dashes=dashes, marker=marker, label=method, linewidth=1.6)
+            axes.plot(
+                curve.updates, mean, color=colour, dashes=dashes, marker=marker, label=method, linewidth=1.6
+            )
         axes.set(title=_text(dataset), xlabel="updates", ylabel=_text(in_words(metric)))
         axes.xaxis.set_major_formatter(EngFormatter(sep=""))
     _legend(figure, panels[: len(datasets)], section.methods)
@@ -76,17 +97,32 @@ def _ablation(section: Section) -> Figure | None:
     datasets = section.scored_datasets()
     figure, panels = _panels(len(datasets), abreast=2)
     for axes, dataset in zip(panels, datasets, strict=False):
-        cells = [cell for method in section.methods if (cell := section.find(dataset, method)) and cell.scores]
+        cells = [
+            cell for method in section.methods if (cell := section.find(dataset, method)) and cell.scores
+        ]
         for algorithm in dict.fromkeys(cell.algorithm for cell in cells):
             own = [(place, cell) for place, cell in enumerate(cells) if cell.algorithm == algorithm]
-            colour, _ = style(list(dict.fromkeys(each.algorithm for each in section.experiments)).index(algorithm))
+            colour, _ = style(
+                list(dict.fromkeys(each.algorithm for each in section.experiments)).index(algorithm)
+            )
             places, means = [place for place, _ in own], [cell.scores.mean for _, cell in own if cell.scores]
             spreads = [cell.scores.spread for _, cell in own if cell.scores]
-            axes.errorbar(places, means, yerr=spreads, color=colour, marker="o", capsize=4, linewidth=1.4, label=_text(algorithm))
+            axes.errorbar(
+                places,
+                means,
+                yerr=spreads,
+                color=colour,
+                marker="o",
+                capsize=4,
+                linewidth=1.4,
+                label=_text(algorithm),
+            )
             for place, cell in own:
                 values = list(cell.scores.seeds.values()) if cell.scores else []
                 axes.plot([place] * len(values), values, ".", color=colour, alpha=0.45)
-        axes.set_xticks(range(len(cells)), [_text(cell.setting) for cell in cells], rotation=20 if len(cells) > 4 else 0)
+        axes.set_xticks(
+            range(len(cells)), [_text(cell.setting) for cell in cells], rotation=20 if len(cells) > 4 else 0
+        )
         axes.set(title=_text(dataset), ylabel=in_words(section.shown_metric(dataset)))
     return figure
 
@@ -96,13 +132,20 @@ def _aggregates(section: Section) -> Figure | None:
     if not scores:
         return None
     figure = Figure(figsize=(9, 1.2 + 0.4 * len(scores)), layout="constrained")
-    for axes, (name, statistic) in zip(figure.subplots(1, len(AGGREGATES), sharey=True), AGGREGATES.items(), strict=True):
+    for axes, (name, statistic) in zip(
+        figure.subplots(1, len(AGGREGATES), sharey=True), AGGREGATES.items(), strict=True
+    ):
         for index, (method, tasks) in enumerate(scores.items()):
             colour, _ = style(section.methods.index(method))
             found = statistics.estimate(tasks, statistic)
             if found.interval:
                 axes.plot(
-                    [100 * end for end in found.interval], [index, index], color=colour, linewidth=9, alpha=0.3, solid_capstyle="butt"
+                    [100 * end for end in found.interval],
+                    [index, index],
+                    color=colour,
+                    linewidth=9,
+                    alpha=0.3,
+                    solid_capstyle="butt",
                 )
             axes.plot(100 * found.value, index, "|", color=colour, markersize=13, markeredgewidth=2.5)
         axes.set_yticks(range(len(scores)), [_text(method) for method in scores])
@@ -139,7 +182,11 @@ def _improvement(section: Section) -> Figure | None:
         for column, theirs in enumerate(scores.values()):
             if row != column:
                 value = statistics.improvement(ours, theirs)
-                axes.add_patch(Rectangle((column - 0.5, row - 0.5), 1, 1, color=COLOURS[0], alpha=0.65 * value, linewidth=0))
+                axes.add_patch(
+                    Rectangle(
+                        (column - 0.5, row - 0.5), 1, 1, color=COLOURS[0], alpha=0.65 * value, linewidth=0
+                    )
+                )
                 axes.text(column, row, f"{value:.2f}", ha="center", va="center")
     axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
     axes.set_yticks(range(len(names)), names)
@@ -151,7 +198,9 @@ def _improvement(section: Section) -> Figure | None:
 def _panels(count: int, abreast: int = ABREAST) -> tuple[Figure, list[Any]]:
     columns = min(abreast, count)
     rows = -(-count // columns)
-    figure = Figure(figsize=(4.2 * columns + (1.8 if columns == 1 else 0), 3.2 * rows + 0.4), layout="constrained")
+    figure = Figure(
+        figsize=(4.2 * columns + (1.8 if columns == 1 else 0), 3.2 * rows + 0.4), layout="constrained"
+    )
     panels = list(figure.subplots(rows, columns, squeeze=False).ravel())
     for axes in panels[count:]:
         axes.set_axis_off()
@@ -169,7 +218,9 @@ def _legend(figure: Figure, panels: Sequence[Any], methods: Sequence[str]) -> No
         legend = figure.legend(handles, names, loc="outside lower center", ncols=columns, frameon=False)
         extent = legend.get_window_extent()
         if columns == 1 or extent.width <= figure.bbox.width:
-            figure.set_figheight(figure.get_figheight() + extent.height / figure.dpi)  # many names take nothing from the panels
+            figure.set_figheight(
+                figure.get_figheight() + extent.height / figure.dpi
+            )  # many names take nothing from the panels
             return
         legend.remove()
 

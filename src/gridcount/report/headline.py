@@ -21,8 +21,14 @@ def headline_table(rows: Sequence[Row]) -> Table:
     rows = told_by_all(rows)
     figures = ("score" if "score" in rows[-1] else "return", "success", "in_log", "action_distance")
     shown: list[str] = [name for name in figures if all(row.get(name) is not None for row in rows)]
-    last = {seed: [row for row in rows if row["seed"] == seed][-LAST:] for seed in sorted({row["seed"] for row in rows})}
-    means = {seed: {name: float(np.mean([row[name] for row in each])) for name in shown} for seed, each in last.items()}
+    last = {
+        seed: [row for row in rows if row["seed"] == seed][-LAST:]
+        for seed in sorted({row["seed"] for row in rows})
+    }
+    means = {
+        seed: {name: float(np.mean([row[name] for row in each])) for name in shown}
+        for seed, each in last.items()
+    }
     count = max(map(len, last.values()))
     table = Table(title=f"mean of the last {count} evaluations" if count > 1 else "the only evaluation")
     return filled(table, means, shown)
@@ -31,7 +37,11 @@ def headline_table(rows: Sequence[Row]) -> Table:
 def scores_table(title: str, seeds: Mapping[int, Mapping[str, float]]) -> Table:
     """All figures of one evaluation, per seed and over seeds."""
     completed = dict(zip(seeds, told_by_all(list(seeds.values())), strict=True))
-    return filled(Table(title=title), completed, [name for name in SHOWN if any(name in figures for figures in completed.values())])
+    return filled(
+        Table(title=title),
+        completed,
+        [name for name in SHOWN if any(name in figures for figures in completed.values())],
+    )
 
 
 def told_by_all(rows: Sequence[Mapping[str, float]]) -> list[Row]:
@@ -45,7 +55,10 @@ def filled(table: Table, seeds: Mapping[int, Mapping[str, float]], shown: Sequen
     for name in ("seed", *shown):
         table.add_column(IN_PER_CENT.get(name, name), justify="right")
     for seed, figures in seeds.items():
-        table.add_row(str(seed), *(f"{figures[name]:.0%}" if name in IN_PER_CENT else f"{figures[name]:.1f}" for name in shown))
+        table.add_row(
+            str(seed),
+            *(f"{figures[name]:.0%}" if name in IN_PER_CENT else f"{figures[name]:.1f}" for name in shown),
+        )
     first = [figures[shown[0]] for figures in seeds.values()]
     table.add_section()
     table.add_row("mean ± std", f"{np.mean(first):.1f} ± {np.std(first):.1f}")
@@ -82,7 +95,11 @@ def _in_log(rows: Sequence[Row], judge: LogJudge) -> str:
         f" the nearest logged action is {distance:.1%} of the actions' range away."
         f" For comparison, {itself.in_log:.0%} of the log's own actions lie in a cell with another logged action"
     )
-    text += "." if math.isnan(itself.action_distance) else f", and the nearest one is {itself.action_distance:.1%} away."
+    text += (
+        "."
+        if math.isnan(itself.action_distance)
+        else f", and the nearest one is {itself.action_distance:.1%} away."
+    )
     if share < FAR_BELOW * itself.in_log:
         return f"{text} The policy often does what the log never tried: try {caution_flag(judge.algorithm, more=True)}, or more data."
     return text

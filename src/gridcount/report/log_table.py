@@ -10,12 +10,18 @@ from gridcount.report.tables import Entry, Number, Table
 
 SHARES = Support._fields  # metrics that the log's own actions have too
 EXPECTED = "{}_expected"  # the same figure of the log's own actions
-FIGURES = {"in_log": "actions in the log", "action_distance": "distance to the log's", "q_data": "Q of the log's decisions"}
+FIGURES = {
+    "in_log": "actions in the log",
+    "action_distance": "distance to the log's",
+    "q_data": "Q of the log's decisions",
+}
 
 
 def log_table(section: Section) -> Table | None:
     """A line per experiment: the last evaluations beside what the log's own actions reach; None where nothing was measured."""
-    measured = [each for each in section.experiments if any(_last(each, name) is not None for name in FIGURES)]
+    measured = [
+        each for each in section.experiments if any(_last(each, name) is not None for name in FIGURES)
+    ]
     if not measured or (section.scored and all(_last(each, "in_log") is None for each in measured)):
         return None  # scores are more informative than values
     shown = [name for name in FIGURES if any(_last(each, name) is not None for each in measured)]

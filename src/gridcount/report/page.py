@@ -32,15 +32,27 @@ from gridcount.report.tables import (
 ASSETS = Path(__file__).parent / "assets"
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"  # nothing from elsewhere
 READING = (
-    ("Score", f"Mean of a run's last {LAST} evaluations, D4RL's normalisation: 0 is a random policy, 100 the reference. ± is over seeds."),
+    (
+        "Score",
+        f"Mean of a run's last {LAST} evaluations, D4RL's normalisation: 0 is a random policy, 100 the reference. ± is over seeds.",
+    ),
     ("Oracle", "A run's best evaluation. Selecting it needs the environment, so no headline uses it."),
-    ("IQM", "Interquartile mean: the mean of the middle half of all runs of all datasets. As robust as a median, less noisy."),
-    ("Optimality gap", "100 minus the mean of all runs, each counted as 100 at most: how far runs fall short. Smaller is better."),
+    (
+        "IQM",
+        "Interquartile mean: the mean of the middle half of all runs of all datasets. As robust as a median, less noisy.",
+    ),
+    (
+        "Optimality gap",
+        "100 minus the mean of all runs, each counted as 100 at most: how far runs fall short. Smaller is better.",
+    ),
     (
         "Probability of improvement",
         "How often a run of one method scores higher than a run of another on the same dataset, averaged over datasets.",
     ),
-    ("Performance profile", "The share of runs that score above τ, for every τ. A curve above another is better at every threshold."),
+    (
+        "Performance profile",
+        "The share of runs that score above τ, for every τ. A curve above another is better at every threshold.",
+    ),
     (
         "Intervals",
         f"95 % percentile intervals of a bootstrap that draws seeds with replacement within each dataset, {REPETITIONS:,} times.",
@@ -50,7 +62,15 @@ READING = (
 
 def all_tables(section: Section) -> list[Table]:
     """Every table a suite has results for."""
-    makers = (score_table, ablation_table, oracle_table, log_table, aggregate_table, improvement_table, cost_table)
+    makers = (
+        score_table,
+        ablation_table,
+        oracle_table,
+        log_table,
+        aggregate_table,
+        improvement_table,
+        cost_table,
+    )
     made = [table for maker in makers if (table := maker(section)) is not None]
     return [replace(table, title=f"{table.title}{_presets(table)}") for table in made]
 
@@ -79,13 +99,22 @@ def page(sections: Sequence[Section], title: str = "gridcount report") -> str:
     numbers = {
         "suites": [page_numbers(section, name) for name, section in zip(names, sections, strict=True)],
         "tables": {
-            f"{name}-{table.name}": {"file": f"{name}-{table.name}", "columns": table.records[0], "rows": table.records[1]}
+            f"{name}-{table.name}": {
+                "file": f"{name}-{table.name}",
+                "columns": table.records[0],
+                "rows": table.records[1],
+            }
             for name, own in tables.items()
             for table in own
         },
     }
-    links = "".join(f'<li><a href="#{name}">{escape(section.layout.name)}</a></li>' for name, section in zip(names, sections, strict=True))
-    bodies = "".join(_section(section, name, tables[name]) for name, section in zip(names, sections, strict=True))
+    links = "".join(
+        f'<li><a href="#{name}">{escape(section.layout.name)}</a></li>'
+        for name, section in zip(names, sections, strict=True)
+    )
+    bodies = "".join(
+        _section(section, name, tables[name]) for name, section in zip(names, sections, strict=True)
+    )
     reading = "".join(f"<dt>{escape(term)}</dt><dd>{escape(text)}</dd>" for term, text in READING)
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -123,7 +152,11 @@ def page(sections: Sequence[Section], title: str = "gridcount report") -> str:
 
 def _section(section: Section, name: str, tables: list[Table]) -> str:
     found = {table.name: table for table in tables}
-    named = f"<code>{escape(section.layout.name)}</code>, " if section.layout.name.lower() != section.layout.title.lower() else ""
+    named = (
+        f"<code>{escape(section.layout.name)}</code>, "
+        if section.layout.name.lower() != section.layout.title.lower()
+        else ""
+    )
     parts = [
         f'<section class="suite" id="{name}" aria-labelledby="{name}-title"><header>',
         f'<h2 id="{name}-title">{escape(section.layout.title)}</h2>',
@@ -133,9 +166,17 @@ def _section(section: Section, name: str, tables: list[Table]) -> str:
         parts.append(_block(found["scores"], name, "Scores"))
         parts.append(_folded(found["oracle"], name))
     if "ablation" in found:
-        parts += [_ablation(section, name), _block(found["ablation"], name, "The numbers of the settings"), _folded(found["oracle"], name)]
+        parts += [
+            _ablation(section, name),
+            _block(found["ablation"], name, "The numbers of the settings"),
+            _folded(found["oracle"], name),
+        ]
     if "log" in found:
-        show = _folded(found["log"], name) if section.scored else _block(found["log"], name, "Compared with the log")
+        show = (
+            _folded(found["log"], name)
+            if section.scored
+            else _block(found["log"], name, "Compared with the log")
+        )
         parts.append(show)
     if section.drawn_datasets():
         parts.append(_curves(section, name))
@@ -167,7 +208,9 @@ def _markup(table: Table, name: str) -> str:
     lines = []
     for row in table.rows:
         total = ' class="total"' if row[0].text == "average" else ""
-        lines.append(f'<tr{total}><th scope="row">{escape(row[0].text)}</th>{"".join(map(_cell, row[1:]))}</tr>')
+        lines.append(
+            f'<tr{total}><th scope="row">{escape(row[0].text)}</th>{"".join(map(_cell, row[1:]))}</tr>'
+        )
     notes = f'<p class="note">{escape(" ".join(table.notes))}</p>' if table.notes else ""
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(table.title)}">'
@@ -191,7 +234,11 @@ def _cell(entry: Entry) -> str:
 
 
 def _protocol(facts: Sequence[tuple[str, str]]) -> str:
-    return '<dl class="protocol">' + "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in facts) + "</dl>"
+    return (
+        '<dl class="protocol">'
+        + "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in facts)
+        + "</dl>"
+    )
 
 
 def _figure(identity: str, caption: str, zoom: bool, control: str = "") -> str:
@@ -213,7 +260,10 @@ def _legend(section: Section, methods: Sequence[str]) -> str:
 
 def _curves(section: Section, name: str) -> str:
     methods = list(dict.fromkeys(each.method for each in section.experiments if each.scores or each.metrics))
-    metrics = "".join(f'<option value="{escape(metric)}">{escape(label)}</option>' for metric, label in curve_metrics(section))
+    metrics = "".join(
+        f'<option value="{escape(metric)}">{escape(label)}</option>'
+        for metric, label in curve_metrics(section)
+    )
     bands = {
         "std": "± standard deviation",
         "interval": "95 % interval of the mean",
@@ -222,11 +272,18 @@ def _curves(section: Section, name: str) -> str:
         "none": "none",
     }
     options = "".join(f'<option value="{value}">{text}</option>' for value, text in bands.items())
-    windows = "".join(f'<option value="{n}">{text}</option>' for n, text in ((1, "none"), (5, "5 evaluations"), (20, "20 evaluations")))
-    printed = any(section.published(each.dataset, each.algorithm) for each in section.scored if not each.variant)
+    windows = "".join(
+        f'<option value="{n}">{text}</option>'
+        for n, text in ((1, "none"), (5, "5 evaluations"), (20, "20 evaluations"))
+    )
+    printed = any(
+        section.published(each.dataset, each.algorithm) for each in section.scored if not each.variant
+    )
     label = '<label><input type="checkbox" data-control="paper" checked> the paper&rsquo;s scores (dotted)</label>'
     paper = label if printed else ""
-    panels = "".join(_figure(f"{name}-curve-{i}", dataset, zoom=True) for i, dataset in enumerate(section.drawn_datasets()))
+    panels = "".join(
+        _figure(f"{name}-curve-{i}", dataset, zoom=True) for i, dataset in enumerate(section.drawn_datasets())
+    )
     columns = " one" if len(section.drawn_datasets()) == 1 else ""
     return (
         f'<div class="sub"><h3>Learning curves</h3></div>{_legend(section, methods)}<div class="controls">'
@@ -241,7 +298,10 @@ def _curves(section: Section, name: str) -> str:
 
 
 def _ablation(section: Section, name: str) -> str:
-    panels = "".join(_figure(f"{name}-ablation-{i}", dataset, zoom=False) for i, dataset in enumerate(section.scored_datasets()))
+    panels = "".join(
+        _figure(f"{name}-ablation-{i}", dataset, zoom=False)
+        for i, dataset in enumerate(section.scored_datasets())
+    )
     columns = "one" if len(section.scored_datasets()) == 1 else "two"
     return (
         f'<div class="sub"><h3>Score against the setting</h3></div><div class="grid {columns}">{panels}</div>'
@@ -252,11 +312,17 @@ def _ablation(section: Section, name: str) -> str:
 
 def _aggregates(section: Section, name: str) -> str:
     scores = section.common()
-    titles = {"IQM": "Interquartile mean", "mean": "Mean", "optimality gap": "Optimality gap (smaller is better)"}
+    titles = {
+        "IQM": "Interquartile mean",
+        "mean": "Mean",
+        "optimality gap": "Optimality gap (smaller is better)",
+    }
     plots = "".join(_figure(f"{name}-{slug(kind)}", titles[kind], zoom=False) for kind in AGGREGATES)
     wide = _figure(f"{name}-profile", "Performance profile: share of runs above τ", zoom=True)
     if len(scores) > 1:
-        options = "".join(f'<option value="{section.methods.index(method)}">{escape(method)}</option>' for method in scores)
+        options = "".join(
+            f'<option value="{section.methods.index(method)}">{escape(method)}</option>' for method in scores
+        )
         pick = f' <select data-control="reference" aria-label="Method that is compared with the others">{options}</select>'
         wide += _figure(f"{name}-improvement", "Probability of improvement of", zoom=False, control=pick)
     return (
@@ -271,22 +337,27 @@ def _provenance(section: Section) -> str:
     shared = _facts(everyone) | {
         "Data": "; ".join(
             dict.fromkeys(
-                f"{each.dataset}: {each.source}, fingerprint {', '.join(each.recorded('fingerprint')) or UNRECORDED}" for each in everyone
+                f"{each.dataset}: {each.source}, fingerprint {', '.join(each.recorded('fingerprint')) or UNRECORDED}"
+                for each in everyone
             )
         )
     }
     entries = []
     for each in everyone:
         settings = "; ".join(
-            ", ".join(f"{name} = {_setting(value)}" for name, value in _object(text).items()) for text in each.recorded("config")
+            ", ".join(f"{name} = {_setting(value)}" for name, value in _object(text).items())
+            for text in each.recorded("config")
         )
-        own = {"Configuration": settings, "Seeds": ", ".join(map(str, each.seeds)), **_facts([each]), "Data": each.source}
+        own = {
+            "Configuration": settings,
+            "Seeds": ", ".join(map(str, each.seeds)),
+            **_facts([each]),
+            "Data": each.source,
+        }
         own |= {"Fingerprint of the data": ", ".join(each.recorded("fingerprint")), "Experiment": each.key}
         title = escape(f"{each.method} on {each.dataset}")
         entries.append(f'<details><summary>{title}</summary><div class="inside">{_list(own)}</div></details>')
-    fold = (
-        f'<details class="deeper"><summary>Configuration of each experiment</summary><div class="inside">{"".join(entries)}</div></details>'
-    )
+    fold = f'<details class="deeper"><summary>Configuration of each experiment</summary><div class="inside">{"".join(entries)}</div></details>'
     return f'<div class="sub"><h3>Provenance</h3></div>{_list(shared)}{fold}'
 
 
@@ -298,7 +369,8 @@ def _facts(experiments: Sequence[Experiment]) -> dict[str, str]:
     return {
         "Commit": ", ".join(recorded("commit")),
         "Versions": "; ".join(
-            ", ".join(f"{package} {number}" for package, number in _object(text).items()) for text in recorded("versions")
+            ", ".join(f"{package} {number}" for package, number in _object(text).items())
+            for text in recorded("versions")
         ),
         "Machine": "; ".join(recorded("machine")),
         "Started": started[0] + (f" to {started[-1]}" if len(started) > 1 else "") if started else "",
@@ -306,13 +378,22 @@ def _facts(experiments: Sequence[Experiment]) -> dict[str, str]:
 
 
 def _list(facts: dict[str, str]) -> str:
-    return '<dl class="facts">' + "".join(f"<dt>{escape(k)}</dt><dd>{escape(v or UNRECORDED)}</dd>" for k, v in facts.items()) + "</dl>"
+    return (
+        '<dl class="facts">'
+        + "".join(f"<dt>{escape(k)}</dt><dd>{escape(v or UNRECORDED)}</dd>" for k, v in facts.items())
+        + "</dl>"
+    )
 
 
 def _summary(sections: Sequence[Section]) -> str:
     experiments = [each for section in sections for each in section.experiments]
     started = sorted(text for each in experiments for text in each.recorded("started"))
-    dates = f", started {started[0][:10]}" + (f" to {started[-1][:10]}" if started[-1][:10] != started[0][:10] else "") if started else ""
+    dates = (
+        f", started {started[0][:10]}"
+        + (f" to {started[-1][:10]}" if started[-1][:10] != started[0][:10] else "")
+        if started
+        else ""
+    )
     evaluations = sum(len(each.rows) for each in experiments)
     runs = sum(len(each.seeds) for each in experiments)
     return f"{_count(len(experiments), 'experiment')}, {_count(runs, 'run')}, {_count(evaluations, 'evaluation')}{dates}."
@@ -348,7 +429,13 @@ def _object(text: str) -> dict[str, Any]:
 
 
 def _setting(value: object) -> str:
-    return "none" if value is None else json.dumps(value) if isinstance(value, list | dict | bool) else str(value)
+    return (
+        "none"
+        if value is None
+        else json.dumps(value)
+        if isinstance(value, list | dict | bool)
+        else str(value)
+    )
 
 
 def _minus(text: str) -> str:

@@ -28,8 +28,14 @@ def page_numbers(section: Section, name: str) -> dict[str, Any]:
         "name": section.layout.name,
         "methods": section.methods,
         "metrics": curve_metrics(section),
-        "panels": [_panel(section, dataset, f"{name}-curve-{i}") for i, dataset in enumerate(section.drawn_datasets())],
-        "ablation": [_settings(section, dataset, f"{name}-ablation-{i}") for i, dataset in enumerate(section.scored_datasets())]
+        "panels": [
+            _panel(section, dataset, f"{name}-curve-{i}")
+            for i, dataset in enumerate(section.drawn_datasets())
+        ],
+        "ablation": [
+            _settings(section, dataset, f"{name}-ablation-{i}")
+            for i, dataset in enumerate(section.scored_datasets())
+        ]
         if is_ablation(section)
         else [],
         **_estimates(section, name),
@@ -45,7 +51,9 @@ def _panel(section: Section, dataset: str, identity: str) -> dict[str, Any]:
         if cell is None or (curve := cell.curve(metric)) is None:
             continue
         band = statistics.mean_interval(curve.values)
-        printed = section.published(dataset, cell.algorithm) if metric == "score" and not cell.variant else None
+        printed = (
+            section.published(dataset, cell.algorithm) if metric == "score" and not cell.variant else None
+        )
         series.append(
             {
                 "m": index,
@@ -56,7 +64,9 @@ def _panel(section: Section, dataset: str, identity: str) -> dict[str, Any]:
                 "lo": None if band is None else _packed(band[0]),
                 "hi": None if band is None else _packed(band[1]),
                 "paper": printed[0] if printed else None,
-                "more": {name: found for name in more if (found := _other(cell, name, curve.updates)) is not None},
+                "more": {
+                    name: found for name in more if (found := _other(cell, name, curve.updates)) is not None
+                },
             }
         )
         shown.append(method)
@@ -93,7 +103,12 @@ def _settings(section: Section, dataset: str, identity: str) -> dict[str, Any]:
         if (cell := section.find(dataset, method)) and cell.scores
     ]
     scores_text = "; ".join(f"{point['label']} {point['mean']:.1f}" for point in points)
-    return {"id": identity, "dataset": dataset, "points": points, "alt": f"Score against the setting on {dataset}: {scores_text}"}
+    return {
+        "id": identity,
+        "dataset": dataset,
+        "points": points,
+        "alt": f"Score against the setting on {dataset}: {scores_text}",
+    }
 
 
 def _estimates(section: Section, name: str) -> dict[str, Any]:
@@ -129,14 +144,20 @@ def _estimates(section: Section, name: str) -> dict[str, Any]:
 
 def _estimate(found: statistics.Estimate, scale: float) -> dict[str, float | None]:
     low, high = found.interval or (None, None)
-    return {"value": scale * found.value, "low": None if low is None else scale * low, "high": None if high is None else scale * high}
+    return {
+        "value": scale * found.value,
+        "low": None if low is None else scale * low,
+        "high": None if high is None else scale * high,
+    }
 
 
 def curve_metrics(section: Section) -> list[tuple[str, str]]:
     """What curves can show: the headline first, then the most informative of the other figures."""
     kinds = dict.fromkeys(each.scores.metric for each in section.scored if each.scores)
     others = [name for name in other_metrics(section.experiments) if name != "return" or "score" in kinds]
-    headline = [(HEADLINE, " or ".join(in_words(kind) for kind in sorted(kinds, reverse=True)))] if kinds else []
+    headline = (
+        [(HEADLINE, " or ".join(in_words(kind) for kind in sorted(kinds, reverse=True)))] if kinds else []
+    )
     return [*headline, *((name, in_words(name)) for name in others[:MOST])]
 
 

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.algorithms.contract import Prepared
+from gridcount.catalogue import MAZE_NAMES
 from gridcount.counts.support import Support
-from gridcount.data.catalogue import MAZE_NAMES
-from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import evaluate
 from gridcount.files import whole_file
 from gridcount.files.archive import numbered
@@ -19,18 +18,27 @@ from gridcount.report.labels import dataset_in_words, run_labels
 from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row
 from gridcount.training.run import Plan, read_plan, restore_policies
+from gridcount.transitions import Transitions
 
 try:
     from matplotlib.figure import Figure
     from matplotlib.patches import Circle
 except ImportError as error:
-    raise ImportError(f"pictures need Matplotlib ({error}). Install it with: pip install 'gridcount[plots]'") from error
+    raise ImportError(
+        f"pictures need Matplotlib ({error}). Install it with: pip install 'gridcount[plots]'"
+    ) from error
 
 COLOURS = ("#1f64c8", "#d1495b", "#2e8b57", "#edae49", "#6a4c93", "#00798c")
 EPISODES = 20  # trajectories drawn
 CELL = 0.1  # side of a heat map's cell, in maze units
 SCORED = ("score", "return")
-UNSCORED = ("in_log", "action_distance", "q_data", "critic_loss", "policy_loss")  # drawn of a run without an environment
+UNSCORED = (
+    "in_log",
+    "action_distance",
+    "q_data",
+    "critic_loss",
+    "policy_loss",
+)  # drawn of a run without an environment
 MOST_PANELS = 3  # side by side
 SAMPLE = 200_000  # dataset rows the uncertainty map looks at
 
@@ -56,8 +64,16 @@ def curves_figure(runs: list[Path]) -> Figure:
             updates, scores = curve(rows, plan.seeds, metric)
             if not updates:
                 continue
-            axes.fill_between(updates, scores.min(axis=1), scores.max(axis=1), color=colour, alpha=0.18, linewidth=0)
-            axes.plot(updates, scores.mean(axis=1), color=colour, label=label, marker="o" if len(updates) == 1 else None)
+            axes.fill_between(
+                updates, scores.min(axis=1), scores.max(axis=1), color=colour, alpha=0.18, linewidth=0
+            )
+            axes.plot(
+                updates,
+                scores.mean(axis=1),
+                color=colour,
+                label=label,
+                marker="o" if len(updates) == 1 else None,
+            )
         if metric == "score":
             axes.axhline(100, color="#888", linewidth=0.8, linestyle=":")
         if metric in Support._fields:
@@ -76,7 +92,10 @@ def curves_figure(runs: list[Path]) -> Figure:
 def _drawn_metrics(runs: list[Path], found: list[list[Row]], plans: list[Plan]) -> list[str]:
     """What to draw: the score or the return where all runs have it, else besides it what runs without an environment have."""
     score = "score" if all("score" in row for rows in found for row in rows if "return" in row) else "return"
-    has = [{name for name in (score, *UNSCORED) if curve(rows, plan.seeds, name)[0]} for rows, plan in zip(found, plans, strict=True)]
+    has = [
+        {name for name in (score, *UNSCORED) if curve(rows, plan.seeds, name)[0]}
+        for rows, plan in zip(found, plans, strict=True)
+    ]
     for run, own in zip(runs, has, strict=True):
         if not own:
             raise ValueError(f"{run}: no evaluation has been written yet, so there is no curve to draw")
@@ -88,7 +107,9 @@ def _drawn_metrics(runs: list[Path], found: list[list[Row]], plans: list[Plan]) 
 def curve(rows: list[Row], seeds: tuple[int, ...], metric: str) -> tuple[list[int], NDArray[np.float64]]:
     """A metric at the updates after which every seed has it, [evaluations, seeds]: a live run may be between two seeds."""
     found = {(row["updates"], row["seed"]): row[metric] for row in rows if row.get(metric) is not None}
-    updates = [each for each in sorted({each for each, _ in found}) if all((each, seed) in found for seed in seeds)]
+    updates = [
+        each for each in sorted({each for each, _ in found}) if all((each, seed) in found for seed in seeds)
+    ]
     return updates, np.array([[found[each, seed] for seed in seeds] for each in updates])
 
 
@@ -107,24 +128,39 @@ def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> P
     rows, columns = maze.walls.shape
 
     visits = _heat_map(data.observation, None, rows, columns)
-    panels = [(None, f"{EPISODES} episodes after {done:,} updates: score {result.summary()['score']:.0f}"), (visits, "visits in the data")]
+    panels = [
+        (None, f"{EPISODES} episodes after {done:,} updates: score {result.summary()['score']:.0f}"),
+        (visits, "visits in the data"),
+    ]
     if counted:
         sample = np.random.default_rng(0).choice(len(data), min(SAMPLE, len(data)), replace=False)
         uncertainty = _uncertainty(prepared, states[0], policies[0], sample)
-        panels.append((_heat_map(data.observation[sample], uncertainty, rows, columns), "uncertainty u(s, π(s)) learnt"))
+        panels.append(
+            (_heat_map(data.observation[sample], uncertainty, rows, columns), "uncertainty u(s, π(s)) learnt")
+        )
     for axis, (heat, title) in zip(axes, panels, strict=True):
         extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
         axis.imshow(np.where(maze.walls, 0.28, 1.0), cmap="gray", vmin=0, vmax=1, extent=extent)
         if heat is not None:
             norm = "log" if title.startswith("visits") else "linear"
-            figure.colorbar(axis.imshow(heat, cmap="viridis", extent=extent, norm=norm, interpolation="nearest"), ax=axis, shrink=0.8)
+            figure.colorbar(
+                axis.imshow(heat, cmap="viridis", extent=extent, norm=norm, interpolation="nearest"),
+                ax=axis,
+                shrink=0.8,
+            )
         else:
             for episode in range(EPISODES):
                 x, y = (result.observations[:, episode, i] + WALL_OFFSET for i in (0, 1))
                 axis.plot(y, x, linewidth=1, alpha=0.7, color=COLOURS[0])
                 axis.plot(y[0], x[0], "o", markersize=3, color=COLOURS[1])
         axis.add_patch(
-            Circle((maze.goal[1] + WALL_OFFSET, maze.goal[0] + WALL_OFFSET), GOAL_RADIUS, fill=False, color=COLOURS[2], linewidth=2)
+            Circle(
+                (maze.goal[1] + WALL_OFFSET, maze.goal[0] + WALL_OFFSET),
+                GOAL_RADIUS,
+                fill=False,
+                color=COLOURS[2],
+                linewidth=2,
+            )
         )
         axis.set(title=title, xticks=[], yticks=[])
     return save_figure(figure, path)
@@ -142,14 +178,18 @@ def draw_run(run: Path, prepared: Prepared, data: Transitions) -> list[Path]:
     return pictures
 
 
-def _uncertainty(prepared: Prepared, state: Any, policy: Any, sample: NDArray[np.int64]) -> NDArray[np.float32]:
+def _uncertainty(
+    prepared: Prepared, state: Any, policy: Any, sample: NDArray[np.int64]
+) -> NDArray[np.float32]:
     """u(s, pi(s)) as the algorithm has it at the end of training."""
     observation = np.asarray(prepared.rows.observation)[sample]
     cell = jnp.asarray(np.asarray(prepared.rows.state_cell)[sample])
     return np.asarray(prepared.algorithm.uncertainty(state, cell, jnp.asarray(policy(observation))))
 
 
-def _heat_map(observation: NDArray[np.float32], value: NDArray[np.float32] | None, rows: int, columns: int) -> NDArray[np.float64]:
+def _heat_map(
+    observation: NDArray[np.float32], value: NDArray[np.float32] | None, rows: int, columns: int
+) -> NDArray[np.float64]:
     """Visits per cell of the map, or the mean of a value over them; NaN where the data has no visit."""
     from gridcount.envs.maze2d import WALL_OFFSET
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from gridcount.data.catalogue import NAMES
+from gridcount.catalogue import NAMES
 from gridcount.report.experiments import RUNS
 from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row
@@ -27,7 +27,9 @@ def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
         dataset = Path(plan.dataset).name
         what = json.dumps([asdict(plan) | {"seeds": []}], sort_keys=True)
         key = f"{plan.algorithm}--{dataset}--{hashlib.sha256(what.encode()).hexdigest()[:10]}"
-        while any((key, seed) in owner for seed in plan.seeds):  # the same plan and seed again, perhaps with other code
+        while any(
+            (key, seed) in owner for seed in plan.seeds
+        ):  # the same plan and seed again, perhaps with other code
             key += f"--{directory.resolve().name}"
         owner |= {(key, seed): directory for seed in plan.seeds}
         facts = {

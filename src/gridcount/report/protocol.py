@@ -22,21 +22,34 @@ def protocol(experiments: Sequence[Experiment]) -> tuple[tuple[str, str], ...]:
         if len(groups) == 1:
             found.append((name, next(iter(groups))))
         else:
-            found.append((name, "; ".join(f"{text}: {_describe_group(own, experiments)}" for text, own in groups.items())))
+            found.append(
+                (
+                    name,
+                    "; ".join(f"{text}: {_describe_group(own, experiments)}" for text, own in groups.items()),
+                )
+            )
     return tuple(found)
 
 
 def _updates(each: Experiment) -> str:
-    last = {row["seed"]: row["updates"] for row in sorted(each.rows, key=lambda row: int(row["updates"]))}  # seed -> its last update
+    last = {
+        row["seed"]: row["updates"] for row in sorted(each.rows, key=lambda row: int(row["updates"]))
+    }  # seed -> its last update
     low, high, planned = min(last.values()), max(last.values()), each.rows[0].get("planned_updates")
     reached = f"{high:,}" if low == high else f"{low:,} to {high:,}"
     return reached if planned in (None, low) else f"{reached} of {planned:,} planned"
 
 
 def _evaluated(each: Experiment) -> str:
-    updates = sorted({row["updates"] for row in each.rows} - {0})  # the first gives the interval: the last one may be shorter
+    updates = sorted(
+        {row["updates"] for row in each.rows} - {0}
+    )  # the first gives the interval: the last one may be shorter
     every = f"every {updates[0]:,} updates" if len(updates) > 1 else "once"
-    return f"{every}, on {each.rows[0].get('episodes', 'an unknown number of')} episodes" if each.scores else "not scored"
+    return (
+        f"{every}, on {each.rows[0].get('episodes', 'an unknown number of')} episodes"
+        if each.scores
+        else "not scored"
+    )
 
 
 def _describe_group(own: Sequence[Experiment], everyone: Sequence[Experiment]) -> str:
@@ -45,7 +58,11 @@ def _describe_group(own: Sequence[Experiment], everyone: Sequence[Experiment]) -
     if sum(each.dataset in datasets for each in everyone) == len(own):
         return ", ".join(datasets)
     elsewhere = {each.method for each in everyone if each not in own}
-    return ", ".join(dict.fromkeys(f"{each.method} on {each.dataset}" if each.method in elsewhere else each.method for each in own))
+    return ", ".join(
+        dict.fromkeys(
+            f"{each.method} on {each.dataset}" if each.method in elsewhere else each.method for each in own
+        )
+    )
 
 
 def _ranges(seeds: Sequence[int]) -> str:

@@ -55,7 +55,10 @@ def headline(rows: list[Row]) -> Scores | None:
             seeds[row["seed"]].append((row["updates"], row[metric]))
     if not seeds:
         return None
-    means = {seed: float(np.mean([value for _, value in sorted(values)[-LAST:]])) for seed, values in sorted(seeds.items())}
+    means = {
+        seed: float(np.mean([value for _, value in sorted(values)[-LAST:]]))
+        for seed, values in sorted(seeds.items())
+    }
     return Scores(means, metric, rows)
 
 

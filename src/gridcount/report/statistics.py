@@ -72,7 +72,9 @@ def even_shares(tasks: Tasks) -> Array:
     return np.repeat([float(math.lcm(*sizes) // size) for size in sizes], sizes)
 
 
-def estimate(tasks: Tasks, statistic: Callable[[Array, Array], Array], seed: int = 0, repetitions: int = REPETITIONS) -> Estimate:
+def estimate(
+    tasks: Tasks, statistic: Callable[[Array, Array], Array], seed: int = 0, repetitions: int = REPETITIONS
+) -> Estimate:
     """A statistic of all runs, every task weighing the same, with its bootstrap interval."""
     shares = even_shares(tasks)
     value = float(statistic(pooled(tasks), shares))
@@ -82,17 +84,24 @@ def estimate(tasks: Tasks, statistic: Callable[[Array, Array], Array], seed: int
     return Estimate(value, (float(low), float(high)))
 
 
-def estimate_profile(tasks: Tasks, thresholds: ArrayLike, seed: int = 0, repetitions: int = REPETITIONS) -> tuple[Array, Array | None]:
+def estimate_profile(
+    tasks: Tasks, thresholds: ArrayLike, seed: int = 0, repetitions: int = REPETITIONS
+) -> tuple[Array, Array | None]:
     """The performance profile at each threshold and its pointwise intervals [2, thresholds], None where no task has two seeds."""
     shares = even_shares(tasks)
     value = profile(pooled(tasks), thresholds, shares)
     if not _varied(tasks):
         return value, None
     draws = resampled(tasks, seed, repetitions)
-    return value, np.stack([_percentiles(profile(draws, [threshold], shares)[:, 0]) for threshold in np.asarray(thresholds)], axis=1)
+    return value, np.stack(
+        [_percentiles(profile(draws, [threshold], shares)[:, 0]) for threshold in np.asarray(thresholds)],
+        axis=1,
+    )
 
 
-def estimate_improvement(ours: Tasks, theirs: Tasks, seed: int = 0, repetitions: int = REPETITIONS) -> Estimate:
+def estimate_improvement(
+    ours: Tasks, theirs: Tasks, seed: int = 0, repetitions: int = REPETITIONS
+) -> Estimate:
     """The probability of improvement, with bootstrap draws of both algorithms' seeds within each task."""
     value = improvement(ours, theirs)
     if not (_varied(ours) or _varied(theirs)):
@@ -115,7 +124,9 @@ def mean_interval(curves: ArrayLike, seed: int = 0, repetitions: int = REPETITIO
     if len(values) < 2:
         return None
     drawn = np.random.default_rng(seed).integers(len(values), size=(repetitions, len(values)))
-    weights = np.stack([(drawn == i).mean(axis=1) for i in range(len(values))], axis=1)  # [repetitions, seeds]
+    weights = np.stack(
+        [(drawn == i).mean(axis=1) for i in range(len(values))], axis=1
+    )  # [repetitions, seeds]
     present = np.isfinite(values)
     drawn_seeds = weights @ present
     with np.errstate(invalid="ignore"):  # a draw without any available seed gives NaN

@@ -5,7 +5,7 @@ import io
 import re
 from collections.abc import Sequence
 
-from gridcount.data.plain_text import printable, spreadsheet_text
+from gridcount.plain_text import printable, spreadsheet_text
 from gridcount.report.tables import Table
 
 
@@ -19,9 +19,27 @@ def to_markdown(table: Table) -> str:
     body = []
     for row in table.rows:
         cells = [line([entry.plain()])[2:-2] for entry in row]
-        body.append("| " + " | ".join(f"**{text}**" if entry.best else text for text, entry in zip(cells, row, strict=True)) + " |")
+        body.append(
+            "| "
+            + " | ".join(
+                f"**{text}**" if entry.best else text for text, entry in zip(cells, row, strict=True)
+            )
+            + " |"
+        )
     protocol = [f"{name}: {_markdown(text)}." for name, text in table.protocol]
-    return "\n".join([f"**{_markdown(table.title)}**", "", *heads, *body, "", " ".join([*protocol, *map(_markdown, table.notes)])]) + "\n"
+    return (
+        "\n".join(
+            [
+                f"**{_markdown(table.title)}**",
+                "",
+                *heads,
+                *body,
+                "",
+                " ".join([*protocol, *map(_markdown, table.notes)]),
+            ]
+        )
+        + "\n"
+    )
 
 
 def to_latex(table: Table) -> str:
@@ -30,7 +48,12 @@ def to_latex(table: Table) -> str:
     body = []
     for row in table.rows:
         cells = [_latex(entry.plain()) for entry in row]
-        body.append(" & ".join(rf"\textbf{{{text}}}" if entry.best else text for text, entry in zip(cells, row, strict=True)) + r" \\")
+        body.append(
+            " & ".join(
+                rf"\textbf{{{text}}}" if entry.best else text for text, entry in zip(cells, row, strict=True)
+            )
+            + r" \\"
+        )
     protocol = " ".join(f"{name}: {_latex(text)}." for name, text in table.protocol)
     notes = " ".join(map(_latex, table.notes))
     return "\n".join(
@@ -59,7 +82,11 @@ def to_csv(table: Table) -> str:
     heads, lines = table.records
     writer.writerow(map(spreadsheet_text, heads))
     writer.writerows(
-        ["" if value is None else spreadsheet_text(value) if isinstance(value, str) else value for value in line] for line in lines
+        [
+            "" if value is None else spreadsheet_text(value) if isinstance(value, str) else value
+            for value in line
+        ]
+        for line in lines
     )
     return out.getvalue()
 
@@ -77,5 +104,9 @@ def _latex(text: str) -> str:
         "~": r"\textasciitilde{}",
         "^": r"\textasciicircum{}",
     }
-    special |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {"<": r"\textless{}", ">": r"\textgreater{}", "\n": " "}
+    special |= {sign: f"\\{sign}" for sign in "&%$#_{}"} | {
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "\n": " ",
+    }
     return re.sub(r"(?<![\w-])-(?=\d)", "$-$", "".join(special.get(sign, sign) for sign in printable(text)))

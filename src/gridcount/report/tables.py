@@ -12,7 +12,11 @@ from gridcount.report.protocol import protocol
 from gridcount.report.scores import LAST
 from gridcount.report.statistics import Estimate
 
-AGGREGATES = {"IQM": statistics.interquartile_mean, "mean": statistics.mean, "optimality gap": statistics.optimality_gap}
+AGGREGATES = {
+    "IQM": statistics.interquartile_mean,
+    "mean": statistics.mean,
+    "optimality gap": statistics.optimality_gap,
+}
 PAPER_ONLY = "paper only"
 OTHER_DATA = "†"  # marks a difference between scores on different data
 FEW = 5  # with fewer seeds a bootstrap interval is too narrow
@@ -32,7 +36,9 @@ class Entry:
 
     def plain(self) -> str:
         """The cell as one line."""
-        difference = "" if self.difference is None else f"{self.difference:+.1f}{OTHER_DATA if self.marked else ''}"
+        difference = (
+            "" if self.difference is None else f"{self.difference:+.1f}{OTHER_DATA if self.marked else ''}"
+        )
         under = ", ".join(filter(None, (self.under, difference)))
         return f"{self.text} ({under})" if under and self.text else under or self.text
 
@@ -59,7 +65,9 @@ def score_table(section: Section) -> Table | None:
     theirs = tuple(
         name
         for name, printed in section.layout.published.items()
-        if name not in algorithms and section.layout.kind == "scores" and any(dataset in printed for dataset in section.datasets)
+        if name not in algorithms
+        and section.layout.kind == "scores"
+        and any(dataset in printed for dataset in section.datasets)
     )
     rows, records = [], []
     for dataset in section.datasets:
@@ -69,13 +77,19 @@ def score_table(section: Section) -> Table | None:
             continue
         best = max(means, key=lambda index: means[index]) if len(means) > 1 else None
         entries = [
-            _score_entry(section, cell, index == best) if cell else _paper_entry(section, dataset, method, "paper ")
+            _score_entry(section, cell, index == best)
+            if cell
+            else _paper_entry(section, dataset, method, "paper ")
             for index, (method, cell) in enumerate(zip(ours, cells, strict=True))
         ]
         rows.append((Entry(dataset), *entries, *(_paper_entry(section, dataset, name) for name in theirs)))
         records += [_score_record(section, cell) for cell in cells if cell and cell.scores]
         absent = [method for method, cell in zip(ours, cells, strict=True) if cell is None]
-        records += [_paper_record(dataset, name, printed) for name in (*absent, *theirs) if (printed := section.published(dataset, name))]
+        records += [
+            _paper_record(dataset, name, printed)
+            for name in (*absent, *theirs)
+            if (printed := section.published(dataset, name))
+        ]
     if len(rows) > 1:
         rows.append(_averages(rows, section, ours, theirs))
     columns = ("dataset", *ours, *(f"{name} ({PAPER_ONLY})" for name in theirs))
@@ -94,9 +108,19 @@ def score_table(section: Section) -> Table | None:
         "difference",
     )
     more = ("each_seed", "updates", "episodes", "data", "preset")
-    title = f"Scores: {_headline(section)}" + (", ± standard deviation over seeds" if _several_seeds(section) else "")
+    title = f"Scores: {_headline(section)}" + (
+        ", ± standard deviation over seeds" if _several_seeds(section) else ""
+    )
     notes = _score_notes(section, rows)
-    return Table("scores", title, columns, tuple(rows), ((*heads, *more), tuple(records)), protocol(section.scored), notes)
+    return Table(
+        "scores",
+        title,
+        columns,
+        tuple(rows),
+        ((*heads, *more), tuple(records)),
+        protocol(section.scored),
+        notes,
+    )
 
 
 def oracle_table(section: Section) -> Table | None:
@@ -114,7 +138,9 @@ def oracle_table(section: Section) -> Table | None:
                 continue
             best = list(cell.scores.oracle().values())
             line.append(Entry(_spread(float(np.mean(best)), float(np.std(best)) if len(best) > 1 else None)))
-            records.append((section.layout.name, dataset, method, len(best), float(np.mean(best)), float(np.std(best))))
+            records.append(
+                (section.layout.name, dataset, method, len(best), float(np.mean(best)), float(np.std(best)))
+            )
         if any(entry.text for entry in line[1:]):
             rows.append(tuple(line))
     heads = ("suite", "dataset", "method", "seeds", "oracle_mean", "oracle_std")
@@ -146,7 +172,9 @@ def aggregate_table(section: Section) -> Table | None:
     title = "Over datasets: interquartile mean, mean and optimality gap"
     columns = ("method", "IQM", "mean", "optimality gap")
     facts = protocol(section.aggregated())
-    return Table("aggregates", title, columns, tuple(rows), (heads, tuple(records)), facts, _aggregate_notes(section))
+    return Table(
+        "aggregates", title, columns, tuple(rows), (heads, tuple(records)), facts, _aggregate_notes(section)
+    )
 
 
 def improvement_table(section: Section) -> Table | None:
@@ -154,14 +182,21 @@ def improvement_table(section: Section) -> Table | None:
     scores = section.common()
     if len(scores) < 2:
         return None
-    pairs = {(a, b): statistics.estimate_improvement(scores[a], scores[b]) for a, b in permutations(scores, 2)}
+    pairs = {
+        (a, b): statistics.estimate_improvement(scores[a], scores[b]) for a, b in permutations(scores, 2)
+    }
     columns = ("P(line > column)", *scores)
-    rows = [(Entry(a), *(Entry("") if a == b else _estimate_entry(pairs[a, b], 1, 2) for b in scores)) for a in scores]
+    rows = [
+        (Entry(a), *(Entry("") if a == b else _estimate_entry(pairs[a, b], 1, 2) for b in scores))
+        for a in scores
+    ]
     records = [(section.layout.name, a, b, each.value, *_ends(each, 1)) for (a, b), each in pairs.items()]
     heads = ("suite", "method", "than", "probability", "low", "high")
     title = "Probability of improvement: a run of the row's method scores higher than a run of the column's"
     facts = protocol(section.aggregated())
-    return Table("improvement", title, columns, tuple(rows), (heads, tuple(records)), facts, _aggregate_notes(section))
+    return Table(
+        "improvement", title, columns, tuple(rows), (heads, tuple(records)), facts, _aggregate_notes(section)
+    )
 
 
 def cost_table(section: Section) -> Table | None:
@@ -179,7 +214,19 @@ def cost_table(section: Section) -> Table | None:
             most = each.gigabytes(shared)
             if most is not None:
                 memory[each.method, shared] = max(most, memory.get((each.method, shared), 0))
-            records.append((section.layout.name, each.dataset, each.method, together, cores, seconds / together, seconds, most, machine))
+            records.append(
+                (
+                    section.layout.name,
+                    each.dataset,
+                    each.method,
+                    together,
+                    cores,
+                    seconds / together,
+                    seconds,
+                    most,
+                    machine,
+                )
+            )
     if not lines:
         return None
     datasets = [dataset for dataset in section.datasets if any(dataset in line for line in lines.values())]
@@ -188,15 +235,33 @@ def cost_table(section: Section) -> Table | None:
         together, cores = shared
         paper = _paper_cost(printed.get(algorithms[method], {}))
         theirs = [] if not printed else [Entry(paper, muted=True)]
-        held = [Entry(f"{memory[method, shared]:.1f}" if (method, shared) in memory else "")] if memory else []
+        held = (
+            [Entry(f"{memory[method, shared]:.1f}" if (method, shared) in memory else "")] if memory else []
+        )
         cells = [Entry(f"{line[dataset]:.2f}" if dataset in line else "") for dataset in datasets]
-        average = Entry(f"{np.mean(list(line.values())):.2f}", "" if len(line) == len(datasets) else f"of {len(line)} datasets")
+        average = Entry(
+            f"{np.mean(list(line.values())):.2f}",
+            "" if len(line) == len(datasets) else f"of {len(line)} datasets",
+        )
         seeds = Entry(f"{together} on {cores} cores" if cores > 1 else str(together))
         rows.append((Entry(method), seeds, *([average] if len(datasets) > 1 else []), *theirs, *cells, *held))
-    ours = (*(["mean"] if len(datasets) > 1 else []), *(["paper (one GPU)"] if printed else []), *datasets, *(["GB"] if memory else []))
+    ours = (
+        *(["mean"] if len(datasets) > 1 else []),
+        *(["paper (one GPU)"] if printed else []),
+        *datasets,
+        *(["GB"] if memory else []),
+    )
     columns = ("method", "seeds together", *ours)
     heads = (
-        *("suite", "dataset", "method", "seeds_together", "cores", "seconds_per_1000_updates_and_seed", "seconds_per_1000_updates"),
+        *(
+            "suite",
+            "dataset",
+            "method",
+            "seeds_together",
+            "cores",
+            "seconds_per_1000_updates_and_seed",
+            "seconds_per_1000_updates",
+        ),
         *("gigabytes", "machine"),
     )
     notes = [
@@ -206,17 +271,24 @@ def cost_table(section: Section) -> Table | None:
     ]
     if memory:
         notes.append("GB: peak memory of the process, including data, seeds and the compiler.")
-    machines = "; ".join(dict.fromkeys(name for each in section.experiments for name in each.recorded("machine"))) or "not recorded"
+    machines = (
+        "; ".join(dict.fromkeys(name for each in section.experiments for name in each.recorded("machine")))
+        or "not recorded"
+    )
     facts = (*protocol(section.experiments), ("Machine", machines))
     title = "Cost: seconds per 1,000 updates and seed"
-    return Table("cost", title, columns, tuple(rows), (heads, tuple(records)), facts, (*notes, *_divergences(section)))
+    return Table(
+        "cost", title, columns, tuple(rows), (heads, tuple(records)), facts, (*notes, *_divergences(section))
+    )
 
 
 def ablation_table(section: Section) -> Table | None:
     """The numbers behind the ablation's figure, a line per setting."""
     if not is_ablation(section):
         return None
-    methods = tuple(dict.fromkeys(each.method for each in section.experiments if each.scores or each.diverged))
+    methods = tuple(
+        dict.fromkeys(each.method for each in section.experiments if each.scores or each.diverged)
+    )
     rows, records = [], []
     for method in methods:
         cells = [section.find(dataset, method) for dataset in section.datasets]
@@ -225,7 +297,15 @@ def ablation_table(section: Section) -> Table | None:
     heads = ("suite", "dataset", "method", "algorithm", "variant", "metric", "seeds", "mean", "std")
     title = f"Settings: {_headline(section)}, ± standard deviation over seeds"
     columns = ("setting", *section.datasets)
-    return Table("ablation", title, columns, tuple(rows), (heads, tuple(records)), protocol(section.scored), _divergences(section))
+    return Table(
+        "ablation",
+        title,
+        columns,
+        tuple(rows),
+        (heads, tuple(records)),
+        protocol(section.scored),
+        _divergences(section),
+    )
 
 
 def is_ablation(section: Section) -> bool:
@@ -242,11 +322,25 @@ def _score_entry(section: Section, cell: Experiment | None, best: bool) -> Entry
     scores = cell.scores
     lost = f"{len(cell.diverged)} of {len(cell.seeds)} diverged" if cell.diverged else ""
     text = _spread(scores.mean, scores.spread if len(scores.seeds) > 1 else None)
-    printed = section.published(cell.dataset, cell.algorithm) if scores.metric == "score" and not cell.variant else None
+    printed = (
+        section.published(cell.dataset, cell.algorithm)
+        if scores.metric == "score" and not cell.variant
+        else None
+    )
     if printed is None:
-        return Entry(text, under=", ".join(filter(None, ("" if scores.metric == "score" else "return", lost))), best=best)
+        return Entry(
+            text,
+            under=", ".join(filter(None, ("" if scores.metric == "score" else "return", lost))),
+            best=best,
+        )
     marked = cell.source != "D4RL's own"
-    return Entry(text, ", ".join(filter(None, (lost, f"paper {_spread(*printed)}"))), scores.mean - printed[0], marked, best)
+    return Entry(
+        text,
+        ", ".join(filter(None, (lost, f"paper {_spread(*printed)}"))),
+        scores.mean - printed[0],
+        marked,
+        best,
+    )
 
 
 def _paper_entry(section: Section, dataset: str, algorithm: str, before: str = "") -> Entry:
@@ -257,13 +351,34 @@ def _paper_entry(section: Section, dataset: str, algorithm: str, before: str = "
 
 def _score_record(section: Section, cell: Experiment) -> tuple[Number, ...]:
     assert cell.scores is not None
-    scores, printed = cell.scores, section.published(cell.dataset, cell.algorithm) if not cell.variant else None
+    scores, printed = (
+        cell.scores,
+        section.published(cell.dataset, cell.algorithm) if not cell.variant else None,
+    )
     paper = (*(printed or ()), None, None)[:2]
     return (
-        *(section.layout.name, cell.dataset, cell.method, cell.algorithm, cell.variant, scores.metric, len(scores.seeds)),
-        *(scores.mean, scores.spread, *paper, scores.mean - printed[0] if printed and scores.metric == "score" else None),
+        *(
+            section.layout.name,
+            cell.dataset,
+            cell.method,
+            cell.algorithm,
+            cell.variant,
+            scores.metric,
+            len(scores.seeds),
+        ),
+        *(
+            scores.mean,
+            scores.spread,
+            *paper,
+            scores.mean - printed[0] if printed and scores.metric == "score" else None,
+        ),
         " ".join(f"{value:.6g}" for value in scores.seeds.values()),
-        *(max(row["updates"] for row in cell.rows), cell.rows[0].get("episodes"), cell.source, ", ".join(cell.recorded("preset"))),
+        *(
+            max(row["updates"] for row in cell.rows),
+            cell.rows[0].get("episodes"),
+            cell.source,
+            ", ".join(cell.recorded("preset")),
+        ),
     )
 
 
@@ -275,28 +390,63 @@ def _paper_cost(printed: dict[str, list[float]]) -> str:
 
 def _paper_record(dataset: str, algorithm: str, printed: list[float]) -> tuple[Number, ...]:
     paper = (*printed, None)[:2]
-    return ("", dataset, f"{algorithm} ({PAPER_ONLY})", algorithm, "", "score", None, None, None, *paper, None, "", None, None, "", "")
+    return (
+        "",
+        dataset,
+        f"{algorithm} ({PAPER_ONLY})",
+        algorithm,
+        "",
+        "score",
+        None,
+        None,
+        None,
+        *paper,
+        None,
+        "",
+        None,
+        None,
+        "",
+        "",
+    )
 
 
-def _averages(rows: list[tuple[Entry, ...]], section: Section, ours: Sequence[str], theirs: Sequence[str]) -> tuple[Entry, ...]:
+def _averages(
+    rows: list[tuple[Entry, ...]], section: Section, ours: Sequence[str], theirs: Sequence[str]
+) -> tuple[Entry, ...]:
     """The mean over datasets of each column that has them all, as in the paper's last line."""
     line = [Entry("average")]
     datasets = [row[0].text for row in rows]
     for method in ours:
         cells = [section.find(dataset, method) for dataset in datasets]
         means = [cell.scores.mean for cell in cells if cell and cell.scores]
-        printed = [section.published(cell.dataset, cell.algorithm) for cell in cells if cell and not cell.variant]
-        if len(means) < len(datasets) or {cell.scores.metric for cell in cells if cell and cell.scores} != {"score"}:
+        printed = [
+            section.published(cell.dataset, cell.algorithm) for cell in cells if cell and not cell.variant
+        ]
+        if len(means) < len(datasets) or {cell.scores.metric for cell in cells if cell and cell.scores} != {
+            "score"
+        }:
             line.append(Entry(""))
         elif len(printed) == len(datasets) and all(printed):
             paper = float(np.mean([each[0] for each in printed if each]))
             marked = any(cell.source != "D4RL's own" for cell in cells if cell)
-            line.append(Entry(_spread(float(np.mean(means))), f"paper {paper:.1f}", float(np.mean(means)) - paper, marked))
+            line.append(
+                Entry(
+                    _spread(float(np.mean(means))),
+                    f"paper {paper:.1f}",
+                    float(np.mean(means)) - paper,
+                    marked,
+                )
+            )
         else:
             line.append(Entry(_spread(float(np.mean(means)))))
     for name in theirs:
         printed = [section.published(dataset, name) for dataset in datasets]
-        line.append(Entry(_spread(float(np.mean([each[0] for each in printed if each]))) if all(printed) else "", muted=True))
+        line.append(
+            Entry(
+                _spread(float(np.mean([each[0] for each in printed if each]))) if all(printed) else "",
+                muted=True,
+            )
+        )
     return tuple(line)
 
 
@@ -316,14 +466,24 @@ def _score_notes(section: Section, rows: Sequence[Sequence[Entry]]) -> tuple[str
 
 
 def _divergences(section: Section) -> tuple[str, ...]:
-    lost = [f"{each.method} on {each.dataset}, seed {seed}: {how}" for each in section.experiments for seed, how in each.diverged.items()]
-    return (f"Diverged; the last evaluations before that are counted, if any: {'; '.join(lost)}.",) if lost else ()
+    lost = [
+        f"{each.method} on {each.dataset}, seed {seed}: {how}"
+        for each in section.experiments
+        for seed, how in each.diverged.items()
+    ]
+    return (
+        (f"Diverged; the last evaluations before that are counted, if any: {'; '.join(lost)}.",)
+        if lost
+        else ()
+    )
 
 
 def _aggregate_notes(section: Section) -> tuple[str, ...]:
     shared = section.common_datasets()
     compared = section.compared()
-    notes = [f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have: {', '.join(shared)}."]
+    notes = [
+        f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have: {', '.join(shared)}."
+    ]
     if left_out := dict.fromkeys(each.method for each in section.scored if each.method not in compared):
         notes.append(f"Left out, with fewer than half of the datasets: {', '.join(left_out)}.")
     sizes = [len(each.scored_seeds) for each in section.aggregated()]
@@ -354,7 +514,11 @@ def _spread(mean: float, spread: float | None = None) -> str:
 def _headline(section: Section) -> str:
     """What a score is the mean of: a short run has fewer evaluations than the last three."""
     counts = sorted({min(LAST, len({row["updates"] for row in each.rows})) for each in section.scored})
-    return f"mean of the last {' or '.join(map(str, counts))} evaluations" if counts != [1] else "the only evaluation"
+    return (
+        f"mean of the last {' or '.join(map(str, counts))} evaluations"
+        if counts != [1]
+        else "the only evaluation"
+    )
 
 
 def _several_seeds(section: Section) -> bool:

@@ -20,7 +20,9 @@ def gram(features: Float, ridge: float) -> Float:
 
 def lcb_bonus(features: Float, gram_matrix: Float, scale: float = 1.0) -> Float:
     """Gamma_lcb = scale * sqrt(phi' Lambda^-1 phi) for each row of features (Eq. 12)."""
-    return np.asarray(scale * np.sqrt(np.einsum("nd,nd->n", features, np.linalg.solve(gram_matrix, features.T).T)))
+    return np.asarray(
+        scale * np.sqrt(np.einsum("nd,nd->n", features, np.linalg.solve(gram_matrix, features.T).T))
+    )
 
 
 def ridge_weights(features: Float, target: Float, gram_matrix: Float) -> Float:
@@ -28,7 +30,9 @@ def ridge_weights(features: Float, target: Float, gram_matrix: Float) -> Float:
     return np.asarray(np.linalg.solve(gram_matrix, features.T @ target))
 
 
-def self_normalised_scale(gram_matrix: Float, ridge: float, noise_range: float, norm: float, failure: float) -> float:
+def self_normalised_scale(
+    gram_matrix: Float, ridge: float, noise_range: float, norm: float, failure: float
+) -> float:
     """b of Lemma 2 for a fixed V (Abbasi-Yadkori et al. 2011): with it the bound holds for all (s, a) at once, but for `failure`.
 
     `noise_range` is the length of an interval that holds the noise of a target, `norm` that of the true weights.

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcount.counts.grid import Grid, StateCells, rounded_code
 from gridcount.counts.tables import SparseTable, empty_table
-from gridcount.data.paper import PAPER
+from gridcount.paper import PAPER
 
 Int = NDArray[np.int64]
 
@@ -31,7 +31,10 @@ OBSERVATIONS = {  # dataset -> dimensions of its observation
     "pen-expert-v1": 45,
     "door-expert-v1": 39,
 }
-SPACES = {name.split("-")[0]: Space(dims, PAPER[name].action_dim, PAPER[name].bins) for name, dims in OBSERVATIONS.items()}
+SPACES = {
+    name.split("-")[0]: Space(dims, PAPER[name].action_dim, PAPER[name].bins)
+    for name, dims in OBSERVATIONS.items()
+}
 STEPS = 20  # small steps tried from each cell of the project's own tables
 MARGIN = 1  # how many data widths beyond the range "outside" reaches on either side
 
@@ -119,7 +122,8 @@ def in_reach(cells: Int, space: Space, outside: bool) -> NDArray[np.bool_]:
     reach = MARGIN * space.bins if outside else 0
     state, action = cells[:, : space.states], cells[:, space.states :]
     return np.asarray(
-        ((state >= 0) & (state <= space.bins)).all(axis=1) & ((action >= -reach) & (action <= space.bins + reach)).all(axis=1)
+        ((state >= 0) & (state <= space.bins)).all(axis=1)
+        & ((action >= -reach) & (action <= space.bins + reach)).all(axis=1)
     )
 
 
@@ -130,7 +134,11 @@ def partnered(cells: Int, space: Space, code: Callable[[Int, Space], list[Any]],
         search = np.flatnonzero(~found & in_reach(cells + step, space, outside))
         if len(search):
             there = np.array(code(cells[search] + step, space), object)
-            found[search] = np.fromiter((a == b for a, b in zip(there.tolist(), own[search].tolist(), strict=True)), np.bool_, len(search))
+            found[search] = np.fromiter(
+                (a == b for a, b in zip(there.tolist(), own[search].tolist(), strict=True)),
+                np.bool_,
+                len(search),
+            )
     return float(found.mean())
 
 
@@ -143,9 +151,15 @@ def linear_partnered(cells: Int, space: Space, weights: list[int], outside: bool
     return float(found.mean())
 
 
-def misread(cells: Int, space: Space, outside: bool, rng: np.random.Generator, megabytes: float = 64) -> dict[str, Any]:
+def misread(
+    cells: Int, space: Space, outside: bool, rng: np.random.Generator, megabytes: float = 64
+) -> dict[str, Any]:
     """The project's own table after one visit to each cell: counts that are not 1, and cells a small step away that find a count."""
-    grid = Grid.fit(np.array([np.zeros(space.actions), np.full(space.actions, space.bins)], np.float32), space.bins, 1 + 2 * MARGIN)
+    grid = Grid.fit(
+        np.array([np.zeros(space.actions), np.full(space.actions, space.bins)], np.float32),
+        space.bins,
+        1 + 2 * MARGIN,
+    )
     near = np.repeat(cells, STEPS, axis=0)
     near += rng.choice(moves(space), len(near))
     near = near[in_reach(near, space, outside)]
@@ -155,7 +169,9 @@ def misread(cells: Int, space: Space, outside: bool, rng: np.random.Generator, m
     corners = np.array([np.zeros(space.states), np.full(space.states, space.bins)], np.float32)
     ranked, (rank, _) = StateCells.fit(every[:, : space.states].astype(np.float32), corners, bins=space.bins)
     state, action = jnp.asarray(rank), grid.offset(jnp.asarray(every[:, space.states :], jnp.float32))
-    table, _ = empty_table(ranked.n_cells, grid.sizes, megabytes).visit(state[: len(cells)], action[: len(cells)])
+    table, _ = empty_table(ranked.n_cells, grid.sizes, megabytes).visit(
+        state[: len(cells)], action[: len(cells)]
+    )
     count = np.asarray(table.read(state, action))
     return {
         "ours": float((count[: len(cells)] != 1).mean()),
@@ -171,7 +187,13 @@ def collisions(seed: int = 0, number: int = 20_000, searched: int = 1_000) -> li
         for outside in (False, True):
             cells = random_cells(space, number, rng, outside)
             some = rng.permutation(cells)[:searched]
-            row: dict[str, Any] = {"task": name, **space._asdict(), "outside": outside, "cells": len(cells), "searched": len(some)}
+            row: dict[str, Any] = {
+                "task": name,
+                **space._asdict(),
+                "outside": outside,
+                "cells": len(cells),
+                "searched": len(some),
+            }
             row["printed_pairs"] = sharing(as_printed(cells, space))[1]
             row["printed"] = linear_partnered(some, space, printed_weights(space), outside)
             row["meant"] = linear_partnered(some, space, place_weights(space), outside)
@@ -222,7 +244,9 @@ def appendix() -> dict[str, Any]:
     }
 
 
-def fingerprints(bits: tuple[int, ...] = (8, 10, 12), filled: int = 4096, strangers: int = 1_000_000) -> list[dict[str, float]]:
+def fingerprints(
+    bits: tuple[int, ...] = (8, 10, 12), filled: int = 4096, strangers: int = 1_000_000
+) -> list[dict[str, float]]:
     """The bounded table with short fingerprints: how often an unvisited cell has a count, and entries per bucket / 2^bits."""
     state, action = jnp.arange(filled, dtype=jnp.int32), jnp.zeros((filled, 1), jnp.int32)
     unseen = jnp.arange(10**6, 10**6 + strangers, dtype=jnp.int32)

@@ -38,7 +38,11 @@ def improvement(seed: int = 0, problems: int = 200, earlier: int = 3) -> list[di
     The old policy has been improved a few times before, as in training: from a random one any step is a gain.
     """
     rng = np.random.default_rng(seed)
-    gains: dict[str, list[Float]] = {"u stays": [], "n grows": [], "T grows, n only where the policy goes": []}
+    gains: dict[str, list[Float]] = {
+        "u stays": [],
+        "n grows": [],
+        "T grows, n only where the policy goes": [],
+    }
     for _ in range(problems):
         mdp = random_mdp(rng)
         old = rng.dirichlet(np.ones(mdp.reward.shape[1]), len(mdp.reward))
@@ -74,7 +78,9 @@ def continuity(seed: int = 0, rows: int = 2000, points: int = 4000, bins: int = 
     log = draw_log(make_mdp(rng), rows, rng)
     logged = log.observation[:, 0].astype(np.float64), (log.action[:, 0].astype(np.float64) + 1) / 2
     smooth = gram(features(*logged), 1.0)
-    slope = feature_slope() / np.sqrt(np.linalg.eigvalsh(smooth)[0])  # of Gamma, by the reverse triangle inequality
+    slope = feature_slope() / np.sqrt(
+        np.linalg.eigvalsh(smooth)[0]
+    )  # of Gamma, by the reverse triangle inequality
     state, action, angle = rng.random(points), rng.random(points), 2 * np.pi * rng.random(points)
     result = []
     for step in STEPS:
@@ -84,7 +90,9 @@ def continuity(seed: int = 0, rows: int = 2000, points: int = 4000, bins: int = 
         ]
         gamma = [lcb_bonus(features(*end), smooth) for end in ends]
         visits = [locate(log, *end, bins).visits() for end in ends]
-        counted = [count_bonus(n + 1, 1.0) for n in visits]  # one-hot features of the cells give the same, with ridge 1
+        counted = [
+            count_bonus(n + 1, 1.0) for n in visits
+        ]  # one-hot features of the cells give the same, with ridge 1
         result.append(
             {
                 "step": step,
@@ -111,8 +119,13 @@ def variance(seed: int = 0, rows: int = 60, dims: int = 6, points: int = 200) ->
         for name, prior in (("printed", ridge), ("meant", 1 / ridge)):  # N(0, prior * I)
             within = prior * phi @ phi.T + np.eye(rows)
             across = prior * query @ phi.T
-            left = prior * (query**2).sum(axis=1) - np.einsum("ij,ji->i", across, np.linalg.solve(within, across.T))
-            row |= {f"{name}_least": float((left / square).min()), f"{name}_most": float((left / square).max())}
+            left = prior * (query**2).sum(axis=1) - np.einsum(
+                "ij,ji->i", across, np.linalg.solve(within, across.T)
+            )
+            row |= {
+                f"{name}_least": float((left / square).min()),
+                f"{name}_most": float((left / square).max()),
+            }
         result.append(row)
     return result
 
@@ -125,7 +138,9 @@ def selection(seed: int = 0, states: int = 12, reach: int = 40) -> list[dict[str
     rng = np.random.default_rng(seed)
     centre, width = rng.uniform(-2, 4, (states, 1)), rng.uniform(0.5, 2, (states, 1))
     action = np.arange(-reach, reach + 1)
-    probability = norm.cdf((action + 0.5 - centre) / width) - norm.cdf((action - 0.5 - centre) / width)  # given the state
+    probability = norm.cdf((action + 0.5 - centre) / width) - norm.cdf(
+        (action - 0.5 - centre) / width
+    )  # given the state
     inside = probability * (np.abs(action - centre) < 4)  # the same, cut off
     span = int(max(np.ptp(action[row > 0]) for row in inside)) + int(np.ptp(np.round(centre)))
     return [

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from gridcount.counts.grid import Grid, StateCells
-from gridcount.data.transitions import Transitions
 from gridcount.theory.bonus import Float, gram, lcb_bonus, ridge_weights, self_normalised_scale
+from gridcount.transitions import Transitions
 
 SIZE = 4  # Bernstein polynomials per dimension: 16 features
 RIDGE = 1.0  # lambda of Lemma 2; with 1, a cell's bonus is 1 / sqrt(n + 1), as where a pair counts itself
@@ -71,7 +71,9 @@ def feature_slope() -> float:
 
 def make_mdp(rng: np.random.Generator, discount: float = 0.9, concentration: float = 6.0) -> LinearMDP:
     """High states and high actions lead to high states, and pay; discount * V spreads over 1, half of it below 0."""
-    i, j = (index.ravel() / (SIZE - 1) for index in np.meshgrid(np.arange(SIZE), np.arange(SIZE), indexing="ij"))
+    i, j = (
+        index.ravel() / (SIZE - 1) for index in np.meshgrid(np.arange(SIZE), np.arange(SIZE), indexing="ij")
+    )
     mean = 0.1 + 0.8 * (0.8 * i + 0.2 * j)
     first, second = mean * concentration, (1 - mean) * concentration
     theta = 0.8 * i + 0.4 * rng.random(SIZE**2)
@@ -91,8 +93,13 @@ def draw_log(mdp: LinearMDP, rows: int, rng: np.random.Generator) -> Transitions
     action = rng.beta(1 + 6 * state, 7 - 6 * state)
     anywhere = rng.random(rows) < 0.1
     state, action = np.where(anywhere, rng.random(rows), state), np.where(anywhere, rng.random(rows), action)
-    state, action = state.astype(np.float32).astype(np.float64), ((2 * action - 1).astype(np.float32).astype(np.float64) + 1) / 2
-    component = rng.binomial(SIZE - 1, state) * SIZE + rng.binomial(SIZE - 1, action)  # drawn with probabilities phi(s, a)
+    state, action = (
+        state.astype(np.float32).astype(np.float64),
+        ((2 * action - 1).astype(np.float32).astype(np.float64) + 1) / 2,
+    )
+    component = rng.binomial(SIZE - 1, state) * SIZE + rng.binomial(
+        SIZE - 1, action
+    )  # drawn with probabilities phi(s, a)
     following = rng.beta(mdp.first[component], mdp.second[component])
     ends = np.zeros(rows, np.bool_)
     return Transitions(
@@ -154,7 +161,9 @@ class Sample(NamedTuple):
     excess: Float  # [grids] largest of gamma - 1 / sqrt(n' + 1) - slope * diameter / sqrt(smallest eigenvalue): never positive
 
 
-def examine(mdp: LinearMDP, log: Transitions, state: Float, action: Float, slope: float, bins: tuple[int, ...] = BINS) -> Sample:
+def examine(
+    mdp: LinearMDP, log: Transitions, state: Float, action: Float, slope: float, bins: tuple[int, ...] = BINS
+) -> Sample:
     """Estimate B V from a log both ways, and measure both against the truth."""
     rows = features(log.observation[:, 0].astype(np.float64), (log.action[:, 0].astype(np.float64) + 1) / 2)
     target = log.reward + mdp.discount * mdp.value(log.next_observation[:, 0].astype(np.float64))
@@ -181,7 +190,9 @@ def lattice() -> tuple[Float, Float]:
     return s.ravel(), a.ravel()
 
 
-def refine(seed: int = 0, rows: tuple[int, ...] = ROWS, bins: tuple[int, ...] = BINS, logs: int = 60) -> dict[str, Any]:
+def refine(
+    seed: int = 0, rows: tuple[int, ...] = ROWS, bins: tuple[int, ...] = BINS, logs: int = 60
+) -> dict[str, Any]:
     """Theorem 1 over grids and sizes: the smallest c from half of the logs, and what it covers in the other half."""
     rng = np.random.default_rng(seed)
     mdp, slope, (state, action) = make_mdp(rng), feature_slope(), lattice()
@@ -198,7 +209,10 @@ def refine(seed: int = 0, rows: tuple[int, ...] = ROWS, bins: tuple[int, ...] = 
     first_c: dict[str, float] = {}  # of the coarsest grid and the smallest log: held fixed from then on
     for n in rows:
         samples = [examine(mdp, draw_log(mdp, n, rng), state, action, slope, bins) for _ in range(logs)]
-        linear_error, gamma = np.array([s.linear_error for s in samples]), np.array([s.gamma for s in samples])  # [logs, points]
+        linear_error, gamma = (
+            np.array([s.linear_error for s in samples]),
+            np.array([s.gamma for s in samples]),
+        )  # [logs, points]
         scale = np.array([s.scale for s in samples])[:, None]
         inside = linear_error <= scale * gamma
         result["lemma"].append(
@@ -209,15 +223,28 @@ def refine(seed: int = 0, rows: tuple[int, ...] = ROWS, bins: tuple[int, ...] = 
                 "smallest_scale": float(np.quantile(linear_error / gamma, 1 - FAILURE)),
             }
         )
-        deviation = np.sqrt((linear_error**2).mean(axis=0))  # over logs, at each point: what an uncertainty should follow
+        deviation = np.sqrt(
+            (linear_error**2).mean(axis=0)
+        )  # over logs, at each point: what an uncertainty should follow
         for g, b in enumerate(bins):
             count = np.array([s.visits[g] for s in samples])
             u = 1 / np.sqrt(count + 1)  # ln T = 1: another T divides every c by sqrt(ln T)
-            row: dict[str, Any] = {"rows": n, "bins": b, "mean_count": float(count.mean()), "empty": float((count == 0).mean())}
-            for name, error in (("linear", linear_error), ("cells", np.array([s.cell_error[g] for s in samples]))):
+            row: dict[str, Any] = {
+                "rows": n,
+                "bins": b,
+                "mean_count": float(count.mean()),
+                "empty": float((count == 0).mean()),
+            }
+            for name, error in (
+                ("linear", linear_error),
+                ("cells", np.array([s.cell_error[g] for s in samples])),
+            ):
                 ratio = error / u
                 c, c_every = smallest_c(ratio[::2])
-                fixed, fixed_every = first_c.setdefault(name, c), first_c.setdefault(f"{name}, every point", c_every)
+                fixed, fixed_every = (
+                    first_c.setdefault(name, c),
+                    first_c.setdefault(f"{name}, every point", c_every),
+                )
                 row[name] = {
                     "smallest_c": c,
                     "held_out": float((ratio[1::2] <= c).mean()),

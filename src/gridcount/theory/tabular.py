@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.counts.counter import GridCounter
-from gridcount.data.transitions import Transitions
 from gridcount.theory.bonus import Float, count_bonus, gram, hoeffding_promise, lcb_bonus
+from gridcount.transitions import Transitions
 
 EPOCHS = (1, 2, 3, 5, 10, 100)  # T where the Hoeffding bound is checked
 TRAINING = (1, 3, 10, 30, 100, 300, 1000)  # epochs at which a training run's own counts are looked at
@@ -39,7 +39,9 @@ class TabularMDP(NamedTuple):
         return value
 
 
-def random_mdp(rng: np.random.Generator, states: int = 10, actions: int = 3, branches: int = 4, discount: float = 0.9) -> TabularMDP:
+def random_mdp(
+    rng: np.random.Generator, states: int = 10, actions: int = 3, branches: int = 4, discount: float = 0.9
+) -> TabularMDP:
     """A Garnet problem: each pair leads to a few random states; the log prefers some pairs much to others."""
     transition = np.zeros((states, actions, states))
     for s, a in np.ndindex(states, actions):
@@ -56,7 +58,15 @@ def draw_log(mdp: TabularMDP, rows: int, rng: np.random.Generator) -> tuple[Tran
     edges = mdp.transition.cumsum(axis=2)[s, a]
     following = np.minimum((rng.random((rows, 1)) > edges).sum(axis=1), states - 1)
     ends = np.zeros(rows, np.bool_)
-    log = Transitions(as_state(s), as_action(a, actions), mdp.reward[s, a].astype(np.float32), as_state(following), ends, ends, "tabular")
+    log = Transitions(
+        as_state(s),
+        as_action(a, actions),
+        mdp.reward[s, a].astype(np.float32),
+        as_state(following),
+        ends,
+        ends,
+        "tabular",
+    )
     return log, pair
 
 
@@ -70,7 +80,9 @@ def as_action(a: NDArray[np.int64], actions: int) -> NDArray[np.float32]:
     return (2 * a[:, None] / (actions - 1) - 1).astype(np.float32)
 
 
-def equality(seed: int = 0, rows: int = 400, pessimism: float = 1.7, epochs: tuple[int, ...] = (1, 9, 999)) -> dict[str, Any]:
+def equality(
+    seed: int = 0, rows: int = 400, pessimism: float = 1.7, epochs: tuple[int, ...] = (1, 9, 999)
+) -> dict[str, Any]:
     """The project's u beside Gamma_lcb with one-hot features, at every pair of a log: the largest relative differences."""
     rng = np.random.default_rng(seed)
     mdp = random_mdp(rng)
@@ -111,9 +123,15 @@ def printed_features(
                 {
                     "epoch": epoch,
                     "count": n,
-                    "statement": float(log_epoch / np.sqrt(n + ridge)),  # the lemma's line: ln T / sqrt(n + ridge)
-                    "last_line": float(np.sqrt(log_epoch / (n + ridge))),  # its proof's last line: sqrt(ln T / (n + ridge))
-                    "definition": float(lcb_bonus(phi, lam)[0]),  # Eq. 12 with its features: sqrt(1 / (n + ridge / sqrt(ln T)))
+                    "statement": float(
+                        log_epoch / np.sqrt(n + ridge)
+                    ),  # the lemma's line: ln T / sqrt(n + ridge)
+                    "last_line": float(
+                        np.sqrt(log_epoch / (n + ridge))
+                    ),  # its proof's last line: sqrt(ln T / (n + ridge))
+                    "definition": float(
+                        lcb_bonus(phi, lam)[0]
+                    ),  # Eq. 12 with its features: sqrt(1 / (n + ridge / sqrt(ln T)))
                 }
             )
     return rows
@@ -128,11 +146,15 @@ def coverage(seed: int = 0, rows: int = 600, logs: int = 2000) -> list[dict[str,
     counts: list[NDArray[np.int64]] = []
     for _ in range(logs):
         count, frequency = draw_model(mdp, rows, rng)
-        learnt = mdp.optimal_value(frequency) if len(counts) < logs // 10 else None  # value iteration is the slow part
+        learnt = (
+            mdp.optimal_value(frequency) if len(counts) < logs // 10 else None
+        )  # value iteration is the slow part
         for name, value in (("fixed", fixed), ("learnt", learnt)):
             if value is not None:
                 error = mdp.backup(value, frequency) - mdp.backup(value, mdp.transition)
-                errors[name].append(np.abs(error).ravel() / (mdp.discount * np.ptp(value)))  # in units of the targets' range
+                errors[name].append(
+                    np.abs(error).ravel() / (mdp.discount * np.ptp(value))
+                )  # in units of the targets' range
         counts.append(count.ravel())
     result = []
     for epoch in EPOCHS:
@@ -151,11 +173,15 @@ def draw_model(mdp: TabularMDP, rows: int, rng: np.random.Generator) -> tuple[ND
     """A log's counts n(s, a), and its empirical transition frequencies (uniform where it holds nothing)."""
     count = rng.multinomial(rows, mdp.behaviour.ravel()).reshape(mdp.reward.shape)
     following = rng.multinomial(count, mdp.transition)
-    frequency = np.where(count[..., None] > 0, following / np.maximum(count, 1)[..., None], 1 / len(mdp.reward))
+    frequency = np.where(
+        count[..., None] > 0, following / np.maximum(count, 1)[..., None], 1 / len(mdp.reward)
+    )
     return count, frequency
 
 
-def training_counts(seed: int = 0, rows: int = 600, logs: int = 300, share: float = 0.9) -> list[dict[str, float]]:
+def training_counts(
+    seed: int = 0, rows: int = 600, logs: int = 300, share: float = 0.9
+) -> list[dict[str, float]]:
     """The same coverage while a run trains: n counted on the log, as the lemma needs, and on the policy's visits, as training does."""
     rng = np.random.default_rng(seed)
     mdp = random_mdp(rng)
@@ -168,8 +194,12 @@ def training_counts(seed: int = 0, rows: int = 600, logs: int = 300, share: floa
         bonus: dict[str, list[float]] = {"data": [], "policy": []}
         for _ in range(logs):
             count, frequency = draw_model(mdp, rows, rng)
-            error = np.abs(mdp.backup(value, frequency) - mdp.backup(value, mdp.transition)) / (mdp.discount * np.ptp(value))
-            visits = rng.multinomial(VISITS * epoch, (count.sum(axis=1, keepdims=True) / rows * policy).ravel()).reshape(count.shape)
+            error = np.abs(mdp.backup(value, frequency) - mdp.backup(value, mdp.transition)) / (
+                mdp.discount * np.ptp(value)
+            )
+            visits = rng.multinomial(
+                VISITS * epoch, (count.sum(axis=1, keepdims=True) / rows * policy).ravel()
+            ).reshape(count.shape)
             for name, n in (("data", count), ("policy", visits)):
                 u = count_bonus(n + 1, log_epoch)
                 ratio[name].append((error / u)[count > 0])

@@ -22,7 +22,9 @@ from gridcount.training.logs import METRICS, Marks, read_marked
 RECORD = "run"  # the array that holds a run's record, as JSON
 DELETE = "delete it to resume from the previous checkpoint"
 
-BlockMetrics = tuple[AtLeastOne, dict[str, list[float]]]  # a block's updates, and per metric its mean over them, seed by seed
+BlockMetrics = tuple[
+    AtLeastOne, dict[str, list[float]]
+]  # a block's updates, and per metric its mean over them, seed by seed
 
 
 class Record(Marks, frozen=True, kw_only=True):
@@ -46,7 +48,9 @@ def unflatten(template: Any, arrays: Arrays, source: Path) -> Any:
     """The template with its arrays replaced by the file's; raises ValueError if shapes differ."""
     expected = named(template)
     _validate_fit(source, arrays, expected)
-    return jax.tree_util.tree_unflatten(jax.tree_util.tree_structure(template), [jax.numpy.asarray(arrays[name]) for name in expected])
+    return jax.tree_util.tree_unflatten(
+        jax.tree_util.tree_structure(template), [jax.numpy.asarray(arrays[name]) for name in expected]
+    )
 
 
 def recorded(record: Record) -> Arrays:
@@ -70,7 +74,9 @@ def _validate_fit(source: Path, found: Mapping[str, Described], expected: Mappin
     """Raise ConfigurationMismatch if the arrays do not belong to this configuration."""
     missing, surplus = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
     if missing or surplus:
-        raise ConfigurationMismatch(f"{source}: not a checkpoint of this configuration; missing {missing[:3]}, unexpected {surplus[:3]}")
+        raise ConfigurationMismatch(
+            f"{source}: not a checkpoint of this configuration; missing {missing[:3]}, unexpected {surplus[:3]}"
+        )
     for name, wanted in expected.items():
         has = found[name]
         if has.shape != wanted.shape or has.dtype != wanted.dtype:
@@ -87,7 +93,9 @@ def read_record(path: Path, arrays: Arrays | None = None) -> Record:
         raise damaged(path, "its end is missing")
     record = decode_record(arrays[RECORD].tobytes(), Record, f"{path}: the checkpoint is damaged", DELETE)
     if record.updates != int(path.stem):
-        raise damaged(path, f"it records {record.updates:,} updates, but its file name says {int(path.stem):,}")
+        raise damaged(
+            path, f"it records {record.updates:,} updates, but its file name says {int(path.stem):,}"
+        )
     return record
 
 
@@ -116,7 +124,9 @@ def validate_rows_kept(directory: Path, saved: list[Path], record: Record) -> No
         way_out += f", or delete {newer} to resume from update {int(fitting[-1].stem):,}, which the file still matches"
     else:
         way_out += ", or start a new run. The trained policy is not affected: `gridcount evaluate` scores it"
-    raise ValueError(f"{directory / METRICS}: rows that were written before {saved[-1]} are missing or changed. {way_out}")
+    raise ValueError(
+        f"{directory / METRICS}: rows that were written before {saved[-1]} are missing or changed. {way_out}"
+    )
 
 
 def _fits(directory: Path, path: Path) -> bool:

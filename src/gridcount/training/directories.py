@@ -31,7 +31,9 @@ def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
     """The run to resume: the one given, or the newest unfinished one of this dataset and algorithm."""
     if given is not None:
         if not (given / "config.json").exists():
-            raise FileNotFoundError(f"there is no unfinished run to resume under {given}; leave out --resume to start one")
+            raise FileNotFoundError(
+                f"there is no unfinished run to resume under {given}; leave out --resume to start one"
+            )
         validate_no_links(given)
         return given
     unreadable = []
@@ -41,23 +43,31 @@ def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
         except (ValueError, OSError) as error:
             unreadable.append(str(error))
             continue
-        if (plan.dataset, plan.algorithm) == (dataset, algorithm) and not _finished(candidate.parent, plan.updates):
+        if (plan.dataset, plan.algorithm) == (dataset, algorithm) and not _finished(
+            candidate.parent, plan.updates
+        ):
             validate_no_links(candidate.parent)
             return candidate.parent
     message = f"there is no unfinished run to resume of {algorithm} on {dataset} under {RUNS}"
     notes = "".join(f"\nSkipped: {problem}" for problem in unreadable)
-    raise FileNotFoundError(f"{message}; name its directory with --run, or leave out --resume to start one{notes}")
+    raise FileNotFoundError(
+        f"{message}; name its directory with --run, or leave out --resume to start one{notes}"
+    )
 
 
 def _validate_unused(directory: Path) -> None:
     """Raise ValueError if a directory is not empty, so that nothing is overwritten."""
     if (directory / "config.json").exists():
-        raise ValueError(f"{directory} already holds a run; resume it with --resume, or choose another directory with --run")
+        raise ValueError(
+            f"{directory} already holds a run; resume it with --resume, or choose another directory with --run"
+        )
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is not a directory; name another with --run")
     if held := sorted(path.name for path in directory.glob("*") if path.name != LOCK):
         found = ", ".join(held[:3]) + (" and more" if len(held) > 3 else "")
-        raise ValueError(f"{directory} is not empty (it holds {found}); choose an empty or new directory with --run")
+        raise ValueError(
+            f"{directory} is not empty (it holds {found}); choose an empty or new directory with --run"
+        )
 
 
 def _finished(directory: Path, updates: int) -> bool:

@@ -9,10 +9,10 @@ import jax
 import numpy as np
 
 from gridcount.algorithms.contract import Prepared
-from gridcount.data.transitions import HUGE, Batch, Transitions, first_where
 from gridcount.networks import Normaliser
 from gridcount.training.judging import caution_flag
 from gridcount.training.loop import SeedMetrics
+from gridcount.transitions import HUGE, Batch, Transitions, first_where
 
 EXPLODED = 1e8  # a metric above this times the squared largest return means divergence;
 LEAST_SCALE = 100.0  # the largest return is assumed to be at least this: a reward of 1 at every step
@@ -34,7 +34,9 @@ def metric_limit(algorithm: Any, rows: Batch) -> float:
     return EXPLODED * max(scale, LEAST_SCALE) ** 2
 
 
-def find_divergence(metrics: SeedMetrics, limit: float, seeds: Sequence[int], states: Sequence[Any]) -> tuple[int, str] | None:
+def find_divergence(
+    metrics: SeedMetrics, limit: float, seeds: Sequence[int], states: Sequence[Any]
+) -> tuple[int, str] | None:
     """The seed and the problem of the first bad metric or weight; None if there is none.
 
     Weights are checked too, because no metric includes a block's last update.
@@ -63,10 +65,18 @@ def why_diverged(prepared: Prepared, data: Transitions | None, q: float | None) 
     largest = float(np.abs(prepared.rows.reward).max()) * float(scale)
     if discount is not None and largest / max(1 - discount, 1e-6) > LARGE_RETURN:
         total, by = largest / max(1 - discount, 1e-6), 10 ** math.ceil(math.log10(largest))
-        way = f"set --reward-scale {scale / by:g}" if hasattr(algorithm, "reward_scale") else f"divide the rewards by {by:g}"
+        way = (
+            f"set --reward-scale {scale / by:g}"
+            if hasattr(algorithm, "reward_scale")
+            else f"divide the rewards by {by:g}"
+        )
         cause = f"Rewards of up to {largest:.4g} add up to {total:.4g} with a discount of {discount:g}"
         return f"{cause}. Networks do not learn such large values well: {way}."
-    flags = [f"a smaller --{name.replace('_', '-')}" for name in ("critic_rate", "policy_rate") if hasattr(algorithm, name)][:1]
+    flags = [
+        f"a smaller --{name.replace('_', '-')}"
+        for name in ("critic_rate", "policy_rate")
+        if hasattr(algorithm, name)
+    ][:1]
     if hasattr(algorithm, "layer_norm") and not algorithm.layer_norm:
         flags.append("--layer-norm")
     if q is not None and math.isfinite(q) and discount is not None:
@@ -79,7 +89,9 @@ def _huge_value(prepared: Prepared, data: Transitions | None) -> str | None:
     algorithm, rows = prepared.algorithm, prepared.rows
     seen: Any = Normaliser.fit(rows.observation) if getattr(algorithm, "normalise", False) else np.asarray
     for column, name in {"observation": "{}", "next_observation": "next {}"}.items():
-        if found := first_where(getattr(rows, column), lambda values: ~(np.abs(seen(values)) <= HUGE)):  # NaN too
+        if found := first_where(
+            getattr(rows, column), lambda values: ~(np.abs(seen(values)) <= HUGE)
+        ):  # NaN too
             own = f"observation[{found[1]}]" if data is None else data.observation_names[found[1]]
             return _too_large(name.format(own), found)
     scale = float(getattr(algorithm, "reward_scale", 1.0))

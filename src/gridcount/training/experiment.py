@@ -6,18 +6,23 @@ from pathlib import Path
 from typing import Any
 
 from gridcount.algorithms.contract import Prepared, with_run_length
-from gridcount.data import check as checks
-from gridcount.data.columns import Columns
+from gridcount.data.formats.columns import Columns
+from gridcount.data.formats.log import Log
 from gridcount.data.load import load, recorded_environment
-from gridcount.data.log import Log
-from gridcount.data.maze2d import Progress
-from gridcount.data.transitions import Transitions
-from gridcount.evaluation.environments import dimensions, has_environment, validate_dimensions, why_no_environment
+from gridcount.data.quality import check as checks
+from gridcount.envs.maze2d_data import Progress
+from gridcount.evaluation.environments import (
+    dimensions,
+    has_environment,
+    validate_dimensions,
+    why_no_environment,
+)
 from gridcount.training import run as runs
 from gridcount.training.judging import LogJudge
 from gridcount.training.logs import Row
 from gridcount.training.progress import Display
 from gridcount.training.run import Plan, Stops, never_stop
+from gridcount.transitions import Transitions
 
 EVALUATE_EVERY = 5000  # updates, by default
 ShowFindings = Callable[[str, list[checks.Finding]], None]  # shows a dataset's problems to the user
@@ -33,7 +38,9 @@ class Experiment:
     judge: LogJudge
 
     @classmethod
-    def prepare(cls, plan: Plan, algorithm: Any, data: Transitions, *, resumed: Path | None = None) -> "Experiment":
+    def prepare(
+        cls, plan: Plan, algorithm: Any, data: Transitions, *, resumed: Path | None = None
+    ) -> "Experiment":
         """Set the automatic values from the data, and validate the plan before a directory is created.
 
         A resumed run must be the same experiment, and keeps its schedule.
@@ -71,7 +78,9 @@ class Experiment:
         )
 
 
-def load_checked(plan: Plan, *, memory_map: bool = False, show: ShowFindings, progress: Progress | None = None) -> Transitions:
+def load_checked(
+    plan: Plan, *, memory_map: bool = False, show: ShowFindings, progress: Progress | None = None
+) -> Transitions:
     """Load a plan's data and show all its problems; raises ValueError if there are errors.
 
     The data stays on disk if `memory_map` is set, or if it would fill more than half of the memory.
@@ -98,8 +107,13 @@ def validate_findings(name: str, findings: list[checks.Finding], show: ShowFindi
     """Show a dataset's errors and warnings, and raise ValueError if it has errors."""
     _show_problems(name, findings, show)
     if errors := [finding for finding in findings if finding.severity == "error"]:
-        problems = "; ".join(f"'{finding.column}' {finding.problem}" if finding.column else finding.problem for finding in errors)
-        raise ValueError(f"{name}: {problems}. Repair the errors before training; `gridcount data check` lists them with their rows")
+        problems = "; ".join(
+            f"'{finding.column}' {finding.problem}" if finding.column else finding.problem
+            for finding in errors
+        )
+        raise ValueError(
+            f"{name}: {problems}. Repair the errors before training; `gridcount data check` lists them with their rows"
+        )
 
 
 def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Transitions]:
@@ -113,7 +127,9 @@ def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Tr
                 f"{run}: the run needs the data it was trained on, which could not be loaded from {plan.dataset}: {error}"
             ) from error
     if (found := runs.fingerprint(data)) != plan.fingerprint:
-        raise ValueError(f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})")
+        raise ValueError(
+            f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})"
+        )
     return algorithm.prepare(data), data
 
 
@@ -131,7 +147,10 @@ def find_environment(dataset: str, wanted: str | None) -> tuple[str | None, str]
     if collected is None:
         return None, why_no_environment(dataset)
     if collected.options:
-        return None, f"the log was collected in {collected.id} with non-default options ({', '.join(collected.options)})"
+        return (
+            None,
+            f"the log was collected in {collected.id} with non-default options ({', '.join(collected.options)})",
+        )
     try:
         dimensions(collected.id)
     except (ImportError, ValueError) as error:
@@ -152,12 +171,21 @@ def drop_unfit_environment(plan: Plan, data: Transitions) -> tuple[Plan, str]:
 
 
 def _load(
-    plan: Plan, memory_map: bool = False, judge: Callable[[Log], None] | None = None, progress: Progress | None = None
+    plan: Plan,
+    memory_map: bool = False,
+    judge: Callable[[Log], None] | None = None,
+    progress: Progress | None = None,
 ) -> Transitions:
     units, source = plan.action_units(), plan.source or "auto"
-    reading: dict[str, Any] = {"source": source, "scale_actions": units.scale_actions, "action_bounds": units.bounds}
+    reading: dict[str, Any] = {
+        "source": source,
+        "scale_actions": units.scale_actions,
+        "action_bounds": units.bounds,
+    }
     columns = Columns.of(plan.dataset, plan.columns)
-    return load(plan.dataset, columns, memory_map=memory_map or None, judge=judge, progress=progress, **reading)
+    return load(
+        plan.dataset, columns, memory_map=memory_map or None, judge=judge, progress=progress, **reading
+    )
 
 
 def _show_problems(name: str, findings: list[checks.Finding], show: ShowFindings) -> None:

@@ -10,13 +10,17 @@ from gridcount.training.run import Plan
 
 def evaluations_of(directory: Path, plan: Plan) -> list[Row]:
     """A run's rows; raises ValueError if a row is not part of the plan, or if a written row is missing."""
-    saved = numbered(directory / "checkpoints")  # read first, because a running process writes rows before it saves
+    saved = numbered(
+        directory / "checkpoints"
+    )  # read first, because a running process writes rows before it saves
     reached = min(int(saved[-1].stem), plan.updates) if saved else 0
     path = directory / METRICS
     rows = read_rows(directory) if path.exists() else []
     for number, row in enumerate(rows, start=1):
         if row["seed"] not in plan.seeds or row["updates"] > plan.updates:
-            message = f"seed {row['seed']} at update {row['updates']:,} is not part of the run's plan (config.json)"
+            message = (
+                f"seed {row['seed']} at update {row['updates']:,} is not part of the run's plan (config.json)"
+            )
             raise ValueError(f"{path}, line {number}: {message}")
     for seed in plan.seeds:
         missing = _first_missing({row["updates"] for row in rows if row["seed"] == seed}, plan, reached)

@@ -11,9 +11,9 @@ from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import Prepared
 from gridcount.counts.auto import auto_bins
 from gridcount.counts.support import LogSupport
-from gridcount.data.transitions import Transitions
 from gridcount.evaluation.rollouts import Act
 from gridcount.training.logs import Row
+from gridcount.transitions import Transitions
 
 FAR = 0.05  # share of the possible range beyond which values cause a warning
 NEGLIGIBLE = 1e-4  # discount factors below this are not summed one by one
@@ -51,7 +51,11 @@ class Worth(NamedTuple):
         discount: float,
     ) -> "Worth":
         """Compute from all rewards and the returns of some rows; truncated episodes continue at the log's mean reward."""
-        smallest, largest, mean = float(reward.min()), float(reward.max()), float(reward.mean(dtype=np.float64))
+        smallest, largest, mean = (
+            float(reward.min()),
+            float(reward.max()),
+            float(reward.mean(dtype=np.float64)),
+        )
         horizon = 1 / max(1 - discount, 1e-6)
         ends_early = bool(np.any(terminated))  # a return may then be a single reward
         low = min(smallest * horizon, smallest) if ends_early else smallest * horizon
@@ -72,7 +76,11 @@ class Worth(NamedTuple):
         Values start near 0, so during training only values beyond the far bound are a problem.
         """
         slack = FAR * max(self.high - self.low, abs(self.high), abs(self.low), 1e-6)
-        low, worst, high = (self.low, self.worst, self.high) if ended else (min(self.low, 0), min(self.worst, 0), max(self.high, 0))
+        low, worst, high = (
+            (self.low, self.worst, self.high)
+            if ended
+            else (min(self.low, 0), min(self.worst, 0), max(self.high, 0))
+        )
         if q > high + slack:
             return f"far above {self.high:.4g}, the largest possible sum of the log's rewards"
         if q < low - slack:
@@ -103,8 +111,12 @@ class LogJudge:
         discount = getattr(prepared.algorithm, "discount", None)
         rewards = getattr(prepared.algorithm, "reward_scale", 1.0) * np.asarray(prepared.rows.reward)
         worth = None
-        if discount is not None and len(rewards) == len(data):  # rewards on the scale of the algorithm's values
-            worth = Worth.fit(rewards, np.asarray(prepared.rows.terminated), data.episode_end, support.rows, discount)
+        if discount is not None and len(rewards) == len(
+            data
+        ):  # rewards on the scale of the algorithm's values
+            worth = Worth.fit(
+                rewards, np.asarray(prepared.rows.terminated), data.episode_end, support.rows, discount
+            )
         return cls(support, worth, prepared.algorithm)
 
     def measure(self, act: Act) -> Row:

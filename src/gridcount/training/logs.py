@@ -68,13 +68,22 @@ class MetricLog:
 
     def write(self, row: Row) -> None:
         """Append one row of one seed at one number of updates."""
-        line = {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+        line = {
+            key: None if isinstance(value, float) and not math.isfinite(value) else value
+            for key, value in row.items()
+        }
         self._files[METRICS].write((json.dumps(line) + "\n").encode())
         self._write_event(row)
 
     def _write_event(self, row: Row) -> None:
-        scalars = {key: float(value) for key, value in row.items() if key not in ("seed", "updates") and value is not None}
-        self._files[event_file(row["seed"])].write(_record(_event(time.time(), step=row["updates"], scalars=scalars)))
+        scalars = {
+            key: float(value)
+            for key, value in row.items()
+            if key not in ("seed", "updates") and value is not None
+        }
+        self._files[event_file(row["seed"])].write(
+            _record(_event(time.time(), step=row["updates"], scalars=scalars))
+        )
 
     def flush(self) -> None:
         """Flush the files, so that other processes can read them."""
@@ -169,13 +178,18 @@ def _record(data: bytes) -> bytes:
     return length + struct.pack("<I", _masked_crc(length)) + data + struct.pack("<I", _masked_crc(data))
 
 
-def _event(wall_time: float, step: int = 0, scalars: Mapping[str, float] | None = None, version: str = "") -> bytes:
+def _event(
+    wall_time: float, step: int = 0, scalars: Mapping[str, float] | None = None, version: str = ""
+) -> bytes:
     """A TensorBoard Event message: wall_time = 1, step = 2, file_version = 3, summary = 5."""
     event = b"\x09" + struct.pack("<d", wall_time) + b"\x10" + _varint(step)
     if version:
         event += b"\x1a" + _sized(version.encode())
     if scalars:
-        values = (b"\x0a" + _sized(tag.encode()) + b"\x15" + struct.pack("<f", value) for tag, value in scalars.items())
+        values = (
+            b"\x0a" + _sized(tag.encode()) + b"\x15" + struct.pack("<f", value)
+            for tag, value in scalars.items()
+        )
         event += b"\x2a" + _sized(b"".join(b"\x0a" + _sized(value) for value in values))
     return event
 

@@ -15,14 +15,18 @@ from numpy.typing import NDArray
 
 from gridcount.algorithms.blocks import Block, draw, learn, make_block
 from gridcount.algorithms.contract import Algorithm, Metrics
-from gridcount.data.transitions import Batch
+from gridcount.transitions import Batch
 
 SeedMetrics = dict[str, NDArray[np.float64]]  # name -> [seeds], the mean over a block
 
 
 def available_cores() -> list[int]:
     """The cores this process may use."""
-    return sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else list(range(os.cpu_count() or 1))
+    return (
+        sorted(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else list(range(os.cpu_count() or 1))
+    )
 
 
 def seed_keys(seed: int) -> tuple[Array, Array]:
@@ -74,7 +78,9 @@ class SideBySide:
         return {name: np.array([float(metrics[name]) for metrics in results]) for name in results[0]}
 
     def _run(self, index: int, first: Array, updates: int | None) -> Metrics:
-        self._states[index], metrics = self._compiled[updates](self._states[index], self._rows, self._keys[index], first)
+        self._states[index], metrics = self._compiled[updates](
+            self._states[index], self._rows, self._keys[index], first
+        )
         return {name: metric.block_until_ready() for name, metric in metrics.items()}
 
 
@@ -84,7 +90,9 @@ class Vectorised:
     def __init__(self, block: Block, states: Sequence[Any], rows: Batch, keys: Sequence[Array]):
         self._count = len(states)
         devices = jax.devices()
-        each = -(-self._count // len(devices))  # every device gets the same number of seeds; some may be padding
+        each = -(
+            -self._count // len(devices)
+        )  # every device gets the same number of seeds; some may be padding
         shares = -(-self._count // each)
         states, keys = ([*values, *[values[-1]] * (shares * each - self._count)] for values in (states, keys))
         mesh = Mesh(np.array(devices[:shares]), ("seeds",))
@@ -103,8 +111,12 @@ class Vectorised:
     def advance(self, start: int, updates: int | None = None, then: int | None = None) -> SeedMetrics:
         """Make a block of updates from update `start` on, for every seed."""
         if updates not in self._compiled:
-            self._compiled[updates] = jax.jit(jax.vmap(_sized(self._block, updates), in_axes=(0, None, 0, None)), donate_argnums=0)
-        self._stacked, metrics = self._compiled[updates](self._stacked, self._rows, self._keys, jnp.asarray(start, jnp.int32))
+            self._compiled[updates] = jax.jit(
+                jax.vmap(_sized(self._block, updates), in_axes=(0, None, 0, None)), donate_argnums=0
+            )
+        self._stacked, metrics = self._compiled[updates](
+            self._stacked, self._rows, self._keys, jnp.asarray(start, jnp.int32)
+        )
         return {name: np.asarray(values, np.float64)[: self._count] for name, values in metrics.items()}
 
 
@@ -114,15 +126,26 @@ class OnDisk:
     The batches are the same as from rows in memory, so the results are identical.
     """
 
-    def __init__(self, algorithm: Algorithm[Any], updates: int, states: Sequence[Any], rows: Batch, keys: Sequence[Array]):
+    def __init__(
+        self,
+        algorithm: Algorithm[Any],
+        updates: int,
+        states: Sequence[Any],
+        rows: Batch,
+        keys: Sequence[Array],
+    ):
         self._states = list(states)
         self._rows, self._keys, self._updates = rows, list(keys), updates
-        self._draw = jax.jit(partial(draw, batch_size=algorithm.batch_size, rows=len(rows.reward)), static_argnames="updates")
+        self._draw = jax.jit(
+            partial(draw, batch_size=algorithm.batch_size, rows=len(rows.reward)), static_argnames="updates"
+        )
         self._learn = jax.jit(partial(learn, algorithm), donate_argnums=0)
         self._compiled: dict[int, Any] = {}  # a program for each size of block
         self._pool = ThreadPoolExecutor(min(len(self._states), len(available_cores())))
         self._readers = ThreadPoolExecutor(len(self._states))
-        self._ahead: dict[tuple[int, int, int], Future[tuple[Batch, Array]]] = {}  # (seed, start, updates) -> its batches
+        self._ahead: dict[
+            tuple[int, int, int], Future[tuple[Batch, Array]]
+        ] = {}  # (seed, start, updates) -> its batches
 
     @property
     def states(self) -> list[Any]:
@@ -133,8 +156,12 @@ class OnDisk:
         """Make a block of updates from update `start` on, for every seed."""
         size, following = (self._updates if count is None else count for count in (updates, then))
         if size not in self._compiled:  # once, before threads race to do it
-            self._compiled[size] = self._learn.lower(self._states[0], *self._batches(0, start, size).result()).compile()
-        results = list(self._pool.map(lambda i: self._run(i, start, size, following), range(len(self._states))))
+            self._compiled[size] = self._learn.lower(
+                self._states[0], *self._batches(0, start, size).result()
+            ).compile()
+        results = list(
+            self._pool.map(lambda i: self._run(i, start, size, following), range(len(self._states)))
+        )
         return {name: np.array([float(metrics[name]) for metrics in results]) for name in results[0]}
 
     def _run(self, index: int, start: int, updates: int, following: int) -> Metrics:
@@ -167,7 +194,9 @@ def _sized(block: Block, updates: int | None) -> Block:
     return block if updates is None else partial(block, updates=updates)
 
 
-def make_learners(algorithm: Algorithm[Any], updates: int, states: Sequence[Any], rows: Batch, keys: Sequence[Array]) -> Learners:
+def make_learners(
+    algorithm: Algorithm[Any], updates: int, states: Sequence[Any], rows: Batch, keys: Sequence[Array]
+) -> Learners:
     """Parallel threads on a CPU (vmap is slower there), vectorised on accelerators, from disk if the data is memory-mapped."""
     observation: Any = rows.observation
     if isinstance(observation, np.memmap):

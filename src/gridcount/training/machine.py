@@ -16,7 +16,17 @@ import msgspec
 from gridcount.files import convert_record, read_record
 from gridcount.training.loop import available_cores
 
-PACKAGES = ("gridcount", "jax", "jaxlib", "equinox", "optax", "numpy", "mujoco", "gymnasium", "gymnasium-robotics")
+PACKAGES = (
+    "gridcount",
+    "jax",
+    "jaxlib",
+    "equinox",
+    "optax",
+    "numpy",
+    "mujoco",
+    "gymnasium",
+    "gymnasium-robotics",
+)
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -33,7 +43,11 @@ class Start(msgspec.Struct, frozen=True):
     @property
     def machine(self) -> str | None:
         """In words."""
-        return None if self.platform is None else f"{self.platform}, {self.cores} cores, {', '.join(self.devices)}"
+        return (
+            None
+            if self.platform is None
+            else f"{self.platform}, {self.cores} cores, {', '.join(self.devices)}"
+        )
 
 
 def read_starts(directory: Path) -> list[dict[str, Any]]:
@@ -73,10 +87,16 @@ def describe_machine() -> dict[str, Any]:
 
 def peak_gigabytes() -> float | None:
     """Peak memory of this process, or of its accelerators; None if the system does not report it."""
-    used = [(device.memory_stats() or {}).get("peak_bytes_in_use", 0) for device in jax.local_devices() if device.platform != "cpu"]
+    used = [
+        (device.memory_stats() or {}).get("peak_bytes_in_use", 0)
+        for device in jax.local_devices()
+        if device.platform != "cpu"
+    ]
     if used:
         return float(sum(used)) / 1e9
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
+    return (
+        resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024) / 1e9
+    )
 
 
 def commit_of(file: Path) -> str:
@@ -89,7 +109,9 @@ def commit_of(file: Path) -> str:
 
 
 def _git(file: Path, *words: str) -> str:
-    return subprocess.run(["git", *words], capture_output=True, text=True, cwd=file.parent, check=True).stdout.strip()
+    return subprocess.run(
+        ["git", *words], capture_output=True, text=True, cwd=file.parent, check=True
+    ).stdout.strip()
 
 
 def _version(package: str) -> str:

@@ -35,7 +35,9 @@ def _best(path: Path, seed: int) -> int:
     scores = {row["updates"]: headline(row)[1] for row in found}
     scored: dict[int, float] = {updates: score for updates, score in scores.items() if score is not None}
     if not scored:
-        raise ValueError(f"{run}: no kept policy of seed {seed} was scored in training, so there is no best one; use last instead")
+        raise ValueError(
+            f"{run}: no kept policy of seed {seed} was scored in training, so there is no best one; use last instead"
+        )
     return max(scored, key=lambda updates: scored[updates])
 
 
@@ -47,7 +49,13 @@ def _from_checkpoint(run: Path, seed: int | None, at: int | str) -> list[Policy]
     prepared, data = load_again(run)
     states, _, done = runs.restore_policies(run, prepared)
     if at not in (LAST, done):
-        raise ValueError(f"{run}: only the policy of its last checkpoint is available, after {done:,} updates")
+        raise ValueError(
+            f"{run}: only the policy of its last checkpoint is available, after {done:,} updates"
+        )
     facts = runs.policy_facts(plan, data)
     found = zip(plan.seeds, states, strict=True)
-    return [Policy(runs.host_actor(prepared, state), facts, seed=each, updates=done) for each, state in found if seed in (None, each)]
+    return [
+        Policy(runs.host_actor(prepared, state), facts, seed=each, updates=done)
+        for each, state in found
+        if seed in (None, each)
+    ]

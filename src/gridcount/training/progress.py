@@ -14,7 +14,9 @@ class Display(Protocol):
     """Receives every block and every evaluation."""
 
     def __enter__(self) -> Self: ...
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None: ...
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
     def begin(self, updates: int, done: int) -> None:
         """A run of `updates` starts (or goes on) at `done`."""
 
@@ -56,7 +58,9 @@ class ConsoleDisplay:
         self._bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._bar.stop()
 
     def begin(self, updates: int, done: int) -> None:
@@ -98,7 +102,9 @@ class ConsoleDisplay:
         return (done - self._start) / max(time.monotonic() - self._since, 1e-9)
 
     def _describe(self) -> str:
-        score = f"{self._headline} {sum(self._scores.values()) / len(self._scores):.1f}  " if self._scores else ""
+        score = (
+            f"{self._headline} {sum(self._scores.values()) / len(self._scores):.1f}  " if self._scores else ""
+        )
         score += f"in log {sum(self._in_log.values()) / len(self._in_log):.0%}  " if self._in_log else ""
         return score + self._losses(self._metrics).strip()
 

@@ -18,9 +18,8 @@ from gridcount import __version__
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import EPOCH, Prepared, Report, act, with_new_names
 from gridcount.algorithms.ranges import validate_ranges
-from gridcount.data.catalogue import unknown
-from gridcount.data.cut import ActionUnits
-from gridcount.data.transitions import Transitions
+from gridcount.catalogue import unknown
+from gridcount.data.formats.cut import ActionUnits
 from gridcount.evaluation.environments import dimensions, validate_dimensions
 from gridcount.evaluation.rollouts import Act, InUnits, evaluate
 from gridcount.files import archive, locked, read_record, validate_no_links, write_whole
@@ -38,6 +37,7 @@ from gridcount.training.logs import METRICS, MetricLog, Row, read_rows
 from gridcount.training.loop import Learners, SeedMetrics, make_learners, seed_keys
 from gridcount.training.machine import describe_machine, read_starts
 from gridcount.training.progress import Display
+from gridcount.transitions import Transitions
 
 OWN_FILES = (
     METRICS,
@@ -77,8 +77,12 @@ class Plan:
     scale_actions: bool = False  # how a file's actions were scaled to [-1, 1]
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
-    source: str = ""  # of a published name: "d4rl" or "generated"; "" for a file, and where it was not recorded
-    columns: dict[str, str] = field(default_factory=dict)  # of a table: role -> the columns that were named for it
+    source: str = (
+        ""  # of a published name: "d4rl" or "generated"; "" for a file, and where it was not recorded
+    )
+    columns: dict[str, str] = field(
+        default_factory=dict
+    )  # of a table: role -> the columns that were named for it
 
     def check(self) -> None:
         """Raise ValueError for an invalid plan, before anything is computed."""
@@ -118,7 +122,12 @@ class Plan:
         kind = ALGORITHMS[self.algorithm]
         if lost := [name for name in self.fields if name not in kind.__dataclass_fields__]:
             raise unknown(f"setting of {self.algorithm}", lost[0], tuple(kind.__dataclass_fields__))
-        algorithm = kind(**{name: tuple(value) if isinstance(value, list) else value for name, value in self.fields.items()})
+        algorithm = kind(
+            **{
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in self.fields.items()
+            }
+        )
         validate_ranges(algorithm)
         return algorithm
 
@@ -126,7 +135,11 @@ class Plan:
 def settings(algorithm: Any) -> dict[str, Any]:
     """An algorithm's hyper-parameters, as a plan keeps them."""
     values = {each.name: getattr(algorithm, each.name) for each in fields(algorithm)}
-    omitted = {each.name for each in fields(algorithm) if each.metadata.get("added_later") and values[each.name] == each.default}
+    omitted = {
+        each.name
+        for each in fields(algorithm)
+        if each.metadata.get("added_later") and values[each.name] == each.default
+    }
     return {name: value for name, value in values.items() if name not in omitted}
 
 
@@ -140,7 +153,11 @@ def read_plan(directory: Path) -> Plan:
         plan.check_numbers()
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
-    known = with_new_names(ALGORITHMS[plan.algorithm], plan.fields) if plan.algorithm in ALGORITHMS else plan.fields
+    known = (
+        with_new_names(ALGORITHMS[plan.algorithm], plan.fields)
+        if plan.algorithm in ALGORITHMS
+        else plan.fields
+    )
     return replace(plan, fields=known)
 
 
@@ -180,7 +197,9 @@ def train(
         if (directory / "config.json").exists():
             validate_same_plan(directory, plan)
         elif found := [name for name in OWN_FILES if (directory / name).exists()]:
-            raise ValueError(f"{directory / found[0]}: was not written by gridcount; name an empty directory with --run")
+            raise ValueError(
+                f"{directory / found[0]}: was not written by gridcount; name an empty directory with --run"
+            )
         if judge is None and data is not None:
             judge = LogJudge.fit(data, prepared)
         return _train(plan, prepared, directory, display, kept, data, judge, callback)
@@ -207,7 +226,9 @@ def validate_plan(plan: Plan, prepared: Prepared) -> None:
     """Raise ValueError if the plan is invalid for this data, before a directory is created."""
     plan.check()
     if plan.environment is not None:
-        validate_dimensions(plan.environment, prepared.rows.observation.shape[1], prepared.rows.action.shape[1])
+        validate_dimensions(
+            plan.environment, prepared.rows.observation.shape[1], prepared.rows.action.shape[1]
+        )
 
 
 def _train(
@@ -228,10 +249,17 @@ def _train(
     with stopping(AFTER_BLOCK, AT_ONCE.format(directory)) as stop, closing(log), display:
         if states is None:
             inits = zip(plan.seeds, keys, strict=True)
-            states = [prepared.algorithm.init(init_key, prepared.rows, _reporting(display, seed, stop)) for seed, (init_key, _) in inits]
+            states = [
+                prepared.algorithm.init(init_key, prepared.rows, _reporting(display, seed, stop))
+                for seed, (init_key, _) in inits
+            ]
         usual = min(plan.evaluate_every, EPOCH)
-        learners = make_learners(prepared.algorithm, usual, states, prepared.rows, [train_key for _, train_key in keys])
-        training = _Training(plan, prepared, directory, display, data, judge, log, learners, record.updates, record.pending)
+        learners = make_learners(
+            prepared.algorithm, usual, states, prepared.rows, [train_key for _, train_key in keys]
+        )
+        training = _Training(
+            plan, prepared, directory, display, data, judge, log, learners, record.updates, record.pending
+        )
         display.begin(plan.updates, training.done)
         while size := plan.block_after(training.done):
             training.advance(size)
@@ -262,7 +290,9 @@ def _open_log(directory: Path, plan: Plan, record: Record) -> MetricLog:
     """The run's metrics as at a checkpoint; prints which files were rebuilt."""
     log = MetricLog(directory, plan.seeds, record)
     for name in log.rebuilt:
-        print(f"{directory / name} was missing or changed, and was rebuilt from metrics.jsonl", file=sys.stderr)
+        print(
+            f"{directory / name} was missing or changed, and was rebuilt from metrics.jsonl", file=sys.stderr
+        )
     return log
 
 
@@ -333,9 +363,14 @@ class _Training:
         folder = self.directory / store.FOLDER
         if not (folder / store.COUNTS).exists():
             store.write_counts(folder, LogCounts.fit(data))
-        actors = {seed: self.prepared.algorithm.actor(state) for seed, state in zip(self.plan.seeds, self.learners.states, strict=True)}
+        actors = {
+            seed: self.prepared.algorithm.actor(state)
+            for seed, state in zip(self.plan.seeds, self.learners.states, strict=True)
+        }
         store.write_actors(folder, self.done, actors, keep)
-        store.write_facts(folder, policy_facts(self.plan, data))  # last: a folder with this file is a complete policy
+        store.write_facts(
+            folder, policy_facts(self.plan, data)
+        )  # last: a folder with this file is a complete policy
 
     def _diverged(self, seed: int, what: str, metrics: SeedMetrics) -> Diverged:
         """The error to raise, with the last good checkpoint and the most likely cause."""
@@ -348,7 +383,9 @@ class _Training:
 def host_actor(prepared: Prepared, state: Any) -> Actor:
     """A state's policy as NumPy arrays."""
     made = prepared.algorithm.actor(state)
-    actor: Actor = jax.tree.map(lambda leaf: np.asarray(leaf) if hasattr(leaf, "shape") else leaf, made)  # flags stay as they are
+    actor: Actor = jax.tree.map(
+        lambda leaf: np.asarray(leaf) if hasattr(leaf, "shape") else leaf, made
+    )  # flags stay as they are
     return actor
 
 
@@ -383,15 +420,23 @@ def validate_same_plan(directory: Path, plan: Plan) -> None:
     """Raise ValueError if a resumed run has another plan; only its number of updates may grow."""
     before, after = (json.loads(json.dumps(asdict(each))) for each in (read_plan(directory), plan))
     if after["updates"] < before["updates"]:
-        raise ValueError(f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}")
+        raise ValueError(
+            f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}"
+        )
     free = {"updates"}
     if before["fingerprint"] == after["fingerprint"]:
         free |= {"dataset", "source", "columns"}  # the same rows, whatever their path and names
     before, after = (each | each.pop("fields") | dict.fromkeys(free) for each in (before, after))
-    changed = {name: (before.get(name), after.get(name)) for name in before | after if before.get(name) != after.get(name)}
+    changed = {
+        name: (before.get(name), after.get(name))
+        for name in before | after
+        if before.get(name) != after.get(name)
+    }
     if changed:
         listed = "; ".join(f"{name} was {old}, now {new}" for name, (old, new) in changed.items())
-        raise ValueError(f"{directory}: cannot resume, because {listed}. Use the run's own flags, or start a new run")
+        raise ValueError(
+            f"{directory}: cannot resume, because {listed}. Use the run's own flags, or start a new run"
+        )
 
 
 def fingerprint(data: Transitions) -> str:
@@ -422,7 +467,9 @@ def _reporting(display: Display, seed: int, stop: Stop) -> Report:
     def report(what: str, done: int, updates: int) -> None:
         display.pretrained(f"seed {seed}: {what}", done, updates)
         if stop.requested:
-            raise Interrupted(f"stopped while learning the {what} of seed {seed}, which starts again when the run is resumed")
+            raise Interrupted(
+                f"stopped while learning the {what} of seed {seed}, which starts again when the run is resumed"
+            )
 
     return report
 
@@ -439,18 +486,31 @@ def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], R
     states = []
     for seed, template in zip(plan.seeds, templates, strict=True):
         prefix = f"seed{seed}"
-        own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith((f"{prefix}.", f"{prefix}["))}
+        own = {
+            name.removeprefix(prefix): array
+            for name, array in arrays.items()
+            if name.startswith((f"{prefix}.", f"{prefix}["))
+        }
         states.append(checkpoints.unflatten(template, own, path))
     return states, record
 
 
-def _evaluate(plan: Plan, act: Any, states: list[Any], done: int, in_units: InUnits | None, observation_dim: int) -> list[dict[str, float]]:
+def _evaluate(
+    plan: Plan, act: Any, states: list[Any], done: int, in_units: InUnits | None, observation_dim: int
+) -> list[dict[str, float]]:
     """Each seed's scores; start states differ between evaluations, but not between runs."""
     if plan.environment is None:
         return [{} for _ in plan.seeds]
     name, episodes = plan.environment, plan.episodes
     return [
-        evaluate(_policy(act, state), name, episodes, seed + 7919 * done, in_units=in_units, observation_dim=observation_dim).summary()
+        evaluate(
+            _policy(act, state),
+            name,
+            episodes,
+            seed + 7919 * done,
+            in_units=in_units,
+            observation_dim=observation_dim,
+        ).summary()
         for seed, state in zip(plan.seeds, states, strict=True)
     ]
 
@@ -460,8 +520,12 @@ def _policy(act: Any, state: Any) -> Act:
     return lambda observation: np.asarray(act(state, observation))
 
 
-def _rows(plan: Plan, done: int, pending: list[BlockMetrics], evaluations: list[dict[str, float]]) -> Iterator[Row]:
+def _rows(
+    plan: Plan, done: int, pending: list[BlockMetrics], evaluations: list[dict[str, float]]
+) -> Iterator[Row]:
     sizes, blocks = zip(*pending, strict=True)
     for i, seed in enumerate(plan.seeds):
-        means = {name: float(np.average([block[name][i] for block in blocks], weights=sizes)) for name in blocks[0]}
+        means = {
+            name: float(np.average([block[name][i] for block in blocks], weights=sizes)) for name in blocks[0]
+        }
         yield {"updates": done, "seed": seed} | evaluations[i] | means

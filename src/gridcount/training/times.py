@@ -22,7 +22,11 @@ class Times(msgspec.Struct, frozen=True):
 def read_times(directory: Path) -> list[Times]:
     """All lines; empty if there is no such file."""
     path = directory / TIMES
-    return read_lines(path, Times, "delete the file: it only records how long the run took") if path.exists() else []
+    return (
+        read_lines(path, Times, "delete the file: it only records how long the run took")
+        if path.exists()
+        else []
+    )
 
 
 def keep_times(directory: Path, done: int) -> list[Times]:

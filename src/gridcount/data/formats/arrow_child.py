@@ -15,7 +15,7 @@ from typing import IO, Any, BinaryIO
 import pyarrow as arrow
 import pyarrow.parquet as parquet
 
-from gridcount.data.arrow_files import FRAME
+from gridcount.data.formats.arrow_files import FRAME
 
 MAGIC = b"ARROW1"  # of Arrow's own files; anything else is taken for Parquet
 
@@ -33,8 +33,14 @@ class ParquetSource:
         if metadata.num_row_groups:
             group = metadata.row_group(0)
             values = sum(group.column(i).num_values for i in range(group.num_columns))
-            row_bytes = int(32 * values / max(group.num_rows, 1))  # lists count by their elements; Arrow holds a batch several times
-        return {"names": list(self._file.schema_arrow.names), "rows": metadata.num_rows, "row_bytes": row_bytes}
+            row_bytes = int(
+                32 * values / max(group.num_rows, 1)
+            )  # lists count by their elements; Arrow holds a batch several times
+        return {
+            "names": list(self._file.schema_arrow.names),
+            "rows": metadata.num_rows,
+            "row_bytes": row_bytes,
+        }
 
     def batches(self, columns: list[str] | None, rows: int, overlap: int) -> Iterator[arrow.RecordBatch]:
         """Columns, some rows at a time."""
@@ -52,7 +58,11 @@ class ArrowSource:
     def facts(self) -> dict[str, Any]:
         """Names and sizes, as the file states them."""
         rows = len(self._table)
-        return {"names": list(self._table.schema.names), "rows": rows, "row_bytes": self._table.nbytes // max(rows, 1)}
+        return {
+            "names": list(self._table.schema.names),
+            "rows": rows,
+            "row_bytes": self._table.nbytes // max(rows, 1),
+        }
 
     def batches(self, columns: list[str] | None, rows: int, overlap: int) -> Iterator[arrow.RecordBatch]:
         """Columns, some rows at a time and the first `overlap` of those that follow."""

@@ -9,7 +9,16 @@ REQUIRED = ("observation", "action", "reward")
 ROLES = (*REQUIRED, "terminated", "truncated", "episode", "next_observation")
 
 DEFAULTS = {  # the first that matches a column of the table is taken
-    "observation": ("observation", "observations", "obs", "state", "observation_*", "observations_*", "obs_*", "state_*"),
+    "observation": (
+        "observation",
+        "observations",
+        "obs",
+        "state",
+        "observation_*",
+        "observations_*",
+        "obs_*",
+        "state_*",
+    ),
     "action": ("action", "actions", "act", "action_*", "actions_*", "act_*"),
     "reward": ("reward", "rewards"),
     "terminated": ("terminated", "terminal", "terminals", "termination", "terminations", "done", "dones"),
@@ -26,23 +35,37 @@ DEFAULTS = {  # the first that matches a column of the table is taken
 class Columns:
     """Columns of a table by role: each a name, a glob ('temp_*') or a comma list of both ('temp_*,pressure')."""
 
-    observation: str | None = None  # columns that the policy observes; default: observation(s), obs, state, or obs_* and the like
+    observation: str | None = (
+        None  # columns that the policy observes; default: observation(s), obs, state, or obs_* and the like
+    )
     action: str | None = None  # columns of the action; default: action(s), act, or action_* and the like
     reward: str | None = None  # one column; default: reward(s)
-    terminated: str | None = None  # 1 where an episode terminated; default: terminated, terminal(s), done; else never
-    truncated: str | None = None  # 1 where an episode was truncated, as by a time limit; default: truncated, timeout(s); else never
-    episode: str | None = None  # a number or text that changes from episode to episode; default: episode, episode_id; else one episode
-    next_observation: str | None = None  # same columns as observation, one step later; default: next_obs* and the like; else the next row's
+    terminated: str | None = (
+        None  # 1 where an episode terminated; default: terminated, terminal(s), done; else never
+    )
+    truncated: str | None = (
+        None  # 1 where an episode was truncated, as by a time limit; default: truncated, timeout(s); else never
+    )
+    episode: str | None = (
+        None  # a number or text that changes from episode to episode; default: episode, episode_id; else one episode
+    )
+    next_observation: str | None = (
+        None  # same columns as observation, one step later; default: next_obs* and the like; else the next row's
+    )
 
     def given(self) -> dict[str, str]:
         """The roles that the user set, as a run records them."""
-        return {field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None}
+        return {
+            field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None
+        }
 
     @classmethod
     def of(cls, source: str, given: Mapping[str, str]) -> "Columns":
         """Columns from recorded roles; `source` is the file name for messages."""
         if odd := [role for role in given if role not in ROLES]:
-            raise ValueError(f"{source}: 'columns' has the unknown role '{odd[0]}'; the roles are {', '.join(ROLES)}")
+            raise ValueError(
+                f"{source}: 'columns' has the unknown role '{odd[0]}'; the roles are {', '.join(ROLES)}"
+            )
         return cls(**given)
 
 
@@ -53,32 +76,53 @@ def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, lis
     glob. So `--observation '*' --action valve --reward yield` works as expected. A glob that matches only default names keeps them.
     A column with two roles is an error: a policy must not observe its own action.
     """
-    wanted = {field.name: getattr(columns, field.name) for field in fields(columns) if getattr(columns, field.name)}
-    items = {role: [spec] if spec in names else _items(spec) for role, spec in wanted.items()}  # a column name may contain a comma
+    wanted = {
+        field.name: getattr(columns, field.name) for field in fields(columns) if getattr(columns, field.name)
+    }
+    items = {
+        role: [spec] if spec in names else _items(spec) for role, spec in wanted.items()
+    }  # a column name may contain a comma
     named = {item: role for role, parts in items.items() for item in parts if item in names}
-    globbed = {name: role for role, parts in items.items() for item in parts if item != "*" for name in names if fnmatchcase(name, item)}
+    globbed = {
+        name: role
+        for role, parts in items.items()
+        for item in parts
+        if item != "*"
+        for name in names
+        if fnmatchcase(name, item)
+    }
     guessed = {name for members in _by_default(names, set(named), wanted).values() for name in members}
     roles: dict[str, list[str]] = {}
     for role, parts in items.items():
         if not parts:
-            raise ValueError(f"{source}: {_flag(role)} '{wanted[role]}' names no column; it has {_listing(names)}")
+            raise ValueError(
+                f"{source}: {_flag(role)} '{wanted[role]}' names no column; it has {_listing(names)}"
+            )
         roles[role] = _matches(source, names, role, parts, named, globbed | named, guessed)
     # defaults come second: a column that the user named for one role is not used for another
     roles |= _by_default(names, {name for members in roles.values() for name in members}, roles)
     for role in ("reward", "terminated", "truncated", "episode"):
         if len(roles.get(role, ())) > 1:
-            raise ValueError(f"{source}: the {role} must be one column, not {_listing(roles[role])}; name one with {_flag(role)} COLUMN")
+            raise ValueError(
+                f"{source}: the {role} must be one column, not {_listing(roles[role])}; name one with {_flag(role)} COLUMN"
+            )
     for role in REQUIRED:
         if role not in roles:
-            raise ValueError(f"{source}: no column for the {role}; it has {_listing(names)}. Name it with {_flag(role)} COLUMN")
+            raise ValueError(
+                f"{source}: no column for the {role}; it has {_listing(names)}. Name it with {_flag(role)} COLUMN"
+            )
     owner: dict[str, str] = {}
     for role, members in roles.items():
         for name in members:
             if owner.setdefault(name, role) != role:
-                raise ValueError(f"{source}: column '{name}' is both {owner[name]} and {role}; use it for only one of them")
+                raise ValueError(
+                    f"{source}: column '{name}' is both {owner[name]} and {role}; use it for only one of them"
+                )
     count, next_count = len(roles["observation"]), len(roles.get("next_observation", roles["observation"]))
     if count != next_count:
-        raise ValueError(f"{source}: {count} columns of observations but {next_count} of next observations; name the same ones for both")
+        raise ValueError(
+            f"{source}: {count} columns of observations but {next_count} of next observations; name the same ones for both"
+        )
     return roles
 
 
@@ -91,7 +135,14 @@ def _by_default(names: Sequence[str], taken: set[str], given: Collection[str]) -
     roles: dict[str, list[str]] = {}
     for role, candidates in DEFAULTS.items():
         free = [name for name in names if name not in taken and role not in given]
-        found = next((hits for pattern in candidates if (hits := [name for name in free if fnmatchcase(name, pattern)])), [])
+        found = next(
+            (
+                hits
+                for pattern in candidates
+                if (hits := [name for name in free if fnmatchcase(name, pattern)])
+            ),
+            [],
+        )
         if found:
             roles[role] = found
             taken = taken | set(found)
@@ -116,7 +167,9 @@ def _matches(
         if not hits:
             near = difflib.get_close_matches(item, names, n=1, cutoff=0.5)
             hint = f"; did you mean '{near[0]}'?" if near else "."
-            raise ValueError(f"{source}: {_flag(role)} names '{item}', which no column matches{hint} It has {_listing(names)}")
+            raise ValueError(
+                f"{source}: {_flag(role)} names '{item}', which no column matches{hint} It has {_listing(names)}"
+            )
         members += [name for name in hits if name not in members]
     return members
 

@@ -13,15 +13,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data import transitions
-from gridcount.data.cache import make_cache_folder
-from gridcount.data.log import Arrays, BadValue, OpenTable, Problems, validate_matrix, validate_numeric
-from gridcount.data.transitions import chunks
+from gridcount import transitions
+from gridcount.data.formats.log import (
+    Arrays,
+    BadValue,
+    OpenTable,
+    Problems,
+    validate_matrix,
+    validate_numeric,
+)
 from gridcount.files import DiskFull, on_full_disk
 from gridcount.files.archive import Member
+from gridcount.files.cache import make_cache_folder
+from gridcount.transitions import chunks
 
 IDS = "biufUSmM"  # types of values that can be an episode id
-NOT_READABLE = (ValueError, OSError, EOFError, zipfile.BadZipFile, KeyError, NotImplementedError, RuntimeError, MemoryError)
+NOT_READABLE = (
+    ValueError,
+    OSError,
+    EOFError,
+    zipfile.BadZipFile,
+    KeyError,
+    NotImplementedError,
+    RuntimeError,
+    MemoryError,
+)
 
 
 @contextmanager
@@ -33,10 +49,14 @@ def open_npz(path: Path) -> Iterator[OpenTable]:
         try:
             archive = zipfile.ZipFile(file)
         except NOT_READABLE as error:
-            raise ValueError(f"{path}: not a readable .npz archive ({error}); save it with numpy.savez") from error
+            raise ValueError(
+                f"{path}: not a readable .npz archive ({error}); save it with numpy.savez"
+            ) from error
         names = [name.removesuffix(".npy") for name in archive.namelist()]
 
-        def read(names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> tuple[int, Iterator[Arrays]]:
+        def read(
+            names: list[str], text_is_fine: tuple[str, ...], problems: Problems
+        ) -> tuple[int, Iterator[Arrays]]:
             members: dict[str, Column] = {}
             for name in names:
                 with _named_errors(path, name):
@@ -48,7 +68,9 @@ def open_npz(path: Path) -> Iterator[OpenTable]:
         yield OpenTable(names, read)
 
 
-def _pieces(path: Path, members: dict[str, "Column"], text_is_fine: tuple[str, ...], problems: Problems) -> Iterator[Arrays]:
+def _pieces(
+    path: Path, members: dict[str, "Column"], text_is_fine: tuple[str, ...], problems: Problems
+) -> Iterator[Arrays]:
     row_bytes = sum(member.row_bytes for member in members.values())
     for rows in chunks(next(iter(members.values())).shape[0], row_bytes):
         arrays = {}
@@ -60,7 +82,9 @@ def _pieces(path: Path, members: dict[str, "Column"], text_is_fine: tuple[str, .
         yield arrays
 
 
-def _validate(path: Path, name: str, member: "Column", first: tuple[int, ...], text_is_fine: bool, problems: Problems) -> None:
+def _validate(
+    path: Path, name: str, member: "Column", first: tuple[int, ...], text_is_fine: bool, problems: Problems
+) -> None:
     """Raise ValueError for an array that cannot be a column; a wrong type is recorded."""
     shape = member.shape
     if not shape:
@@ -68,10 +92,14 @@ def _validate(path: Path, name: str, member: "Column", first: tuple[int, ...], t
     if len(shape) > 1:
         validate_matrix(str(path), name, shape)
     if shape[0] != first[0]:
-        raise ValueError(f"{path}: '{name}' has {shape[0]} rows, the first column has {first[0]}; they must agree")
+        raise ValueError(
+            f"{path}: '{name}' has {shape[0]} rows, the first column has {first[0]}; they must agree"
+        )
     if text_is_fine:
         if member.dtype.kind not in IDS or not member.dtype.itemsize:
-            raise ValueError(f"{path}: '{name}' has dtype {member.dtype}; an episode's id is a number or text")
+            raise ValueError(
+                f"{path}: '{name}' has dtype {member.dtype}; an episode's id is a number or text"
+            )
         return
     try:
         validate_numeric(str(path), name, member.dtype)
@@ -109,14 +137,19 @@ class Column:
             self._unpacked = self._unpack() if self._unpacked is None else self._unpacked
             return np.array(self._unpacked[rows], order="C")
         count = rows.stop - rows.start
-        return np.frombuffer(self._member.next_bytes(count * self.row_bytes), self.dtype).reshape(count, *self.shape[1:])
+        return np.frombuffer(self._member.next_bytes(count * self.row_bytes), self.dtype).reshape(
+            count, *self.shape[1:]
+        )
 
     def _unpack(self) -> NDArray[Any]:
         """An array that is stored one column after the other, unpacked once; large ones into a temporary file."""
         if not self.spooled:
             return self._member.read()
         folder = make_cache_folder("spool")
-        with on_full_disk(folder), tempfile.TemporaryFile(dir=folder) as spool:  # the mapping stays valid after the file is closed
+        with (
+            on_full_disk(folder),
+            tempfile.TemporaryFile(dir=folder) as spool,
+        ):  # the mapping stays valid after the file is closed
             for part in chunks(self._member.size, 1):
                 spool.write(self._member.next_bytes(part.stop - part.start))
             spool.flush()

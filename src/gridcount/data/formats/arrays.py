@@ -7,30 +7,51 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.columns import Columns
-from gridcount.data.cut import Bounds, to_transitions
-from gridcount.data.log import Arrays, BadValue, Log, OpenTable, Problems, actions, flags, join, matrix, rewards
-from gridcount.data.tables import from_arrow, read_table, text_error
-from gridcount.data.transitions import Transitions
+from gridcount.data.formats.columns import Columns
+from gridcount.data.formats.cut import Bounds, to_transitions
+from gridcount.data.formats.log import (
+    Arrays,
+    BadValue,
+    Log,
+    OpenTable,
+    Problems,
+    actions,
+    flags,
+    join,
+    matrix,
+    rewards,
+)
+from gridcount.data.formats.tables import from_arrow, read_table, text_error
+from gridcount.transitions import Transitions
 
 Ends = tuple[Any, Any]  # values that are mapped to -1 and 1; None if not given
 FIELDS = ("observations", "actions", "rewards", "terminations", "truncations")  # of an episode
 
 
 def from_arrays(
-    columns: Mapping[str, Any], names: tuple[tuple[str, ...], tuple[str, ...]], ends: Ends, scale_actions: bool, name: str
+    columns: Mapping[str, Any],
+    names: tuple[tuple[str, ...], tuple[str, ...]],
+    ends: Ends,
+    scale_actions: bool,
+    name: str,
 ) -> Transitions:
     """Transitions from arrays by role."""
     arrays = {role: np.asarray(values) for role, values in columns.items()}
     rows = arrays["observation"].shape[:1]
     for role, values in arrays.items():
         if values.shape[:1] != rows or not rows:
-            raise ValueError(f"{name}: '{role}' has shape {values.shape}, 'observation' has {arrays['observation'].shape}; rows must agree")
+            raise ValueError(
+                f"{name}: '{role}' has shape {values.shape}, 'observation' has {arrays['observation'].shape}; rows must agree"
+            )
     log = join(name, read_table(name, _arrays_table(name, arrays), Columns()))
     observation_names, action_names = names
     _validate_names(name, "observation", observation_names, log.observation.shape[1])
     _validate_names(name, "action", action_names, log.action.shape[1])
-    log = replace(log, observation_names=observation_names or log.observation_names, action_names=action_names or log.action_names)
+    log = replace(
+        log,
+        observation_names=observation_names or log.observation_names,
+        action_names=action_names or log.action_names,
+    )
     return _transitions(log, ends, scale_actions, name)
 
 
@@ -40,7 +61,9 @@ def _validate_names(name: str, role: str, given: tuple[str, ...], dims: int) -> 
         raise ValueError(f"{name}: {len(given)} {role}_names for {dims} {role} dimensions; give one for each")
 
 
-def from_frame(frame: Any, columns: Columns | None, ends: Ends, scale_actions: bool, name: str) -> Transitions:
+def from_frame(
+    frame: Any, columns: Columns | None, ends: Ends, scale_actions: bool, name: str
+) -> Transitions:
     """Transitions of a table in memory."""
     table = _arrow_table(name, frame) or _arrays_table(name, _columns(name, frame))
     return _transitions(join(name, read_table(name, table, columns or Columns())), ends, scale_actions, name)
@@ -49,13 +72,18 @@ def from_frame(frame: Any, columns: Columns | None, ends: Ends, scale_actions: b
 def from_episodes(episodes: Any, ends: Ends, scale_actions: bool, name: str) -> Transitions:
     """Transitions of a Minari dataset or of episodes one after the other."""
     space = getattr(episodes, "action_space", None)
-    low, high = (np.asarray(getattr(space, end), np.float32) if hasattr(space, end) else None for end in ("low", "high"))
+    low, high = (
+        np.asarray(getattr(space, end), np.float32) if hasattr(space, end) else None
+        for end in ("low", "high")
+    )
     name = name or str(getattr(getattr(episodes, "spec", None), "dataset_id", "episodes"))
     found = episodes.iterate_episodes() if hasattr(episodes, "iterate_episodes") else episodes
     logs = [_episode(f"{name}, episode {number}", episode) for number, episode in enumerate(found)]
     if not logs:
         raise ValueError(f"{name}: holds no episode")
-    if any(log.next_observation is None for log in logs):  # then all are read like those without the observation after the last step
+    if any(
+        log.next_observation is None for log in logs
+    ):  # then all are read like those without the observation after the last step
         logs = [replace(log, next_observation=None) for log in logs]
     log = replace(join(name, logs), source=name, action_low=low, action_high=high)
     return _transitions(log, ends, scale_actions, name)
@@ -74,14 +102,21 @@ def _transitions(log: Log, ends: Ends, scale_actions: bool, name: str) -> Transi
 def _arrays_table(name: str, arrays: Mapping[str, NDArray[Any]]) -> OpenTable:
     """Arrays in memory as an open table of one piece."""
 
-    def read(names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> tuple[int, Iterator[Arrays]]:
-        found = {column: _numbers(name, column, arrays[column], column in text_is_fine, problems) for column in names}
+    def read(
+        names: list[str], text_is_fine: tuple[str, ...], problems: Problems
+    ) -> tuple[int, Iterator[Arrays]]:
+        found = {
+            column: _numbers(name, column, arrays[column], column in text_is_fine, problems)
+            for column in names
+        }
         return len(found[names[0]]), iter([found])
 
     return OpenTable(list(arrays), read)
 
 
-def _numbers(name: str, column: str, values: NDArray[Any], text_is_fine: bool, problems: Problems) -> NDArray[Any]:
+def _numbers(
+    name: str, column: str, values: NDArray[Any], text_is_fine: bool, problems: Problems
+) -> NDArray[Any]:
     """A numeric column unchanged; a column of Python objects is converted to numbers if possible."""
     if values.dtype.kind in "biuf" or text_is_fine:
         return values
@@ -110,10 +145,14 @@ def _arrow_table(name: str, frame: Any) -> OpenTable | None:
     except ImportError:
         if hasattr(frame, "columns"):
             return None
-        raise ImportError(f"{name}: this table needs PyArrow. Install it with: pip install 'gridcount[tables]'") from None
+        raise ImportError(
+            f"{name}: this table needs PyArrow. Install it with: pip install 'gridcount[tables]'"
+        ) from None
     table = pyarrow.table(frame)
 
-    def read(names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> tuple[int, Iterator[Arrays]]:
+    def read(
+        names: list[str], text_is_fine: tuple[str, ...], problems: Problems
+    ) -> tuple[int, Iterator[Arrays]]:
         found: dict[str, NDArray[Any]] = {}
         for column in names:
             try:
@@ -130,7 +169,9 @@ def _columns(name: str, frame: Any) -> dict[str, NDArray[Any]]:
     if isinstance(frame, Mapping):
         return {str(column): np.asarray(values) for column, values in frame.items()}
     if not hasattr(frame, "columns"):
-        raise TypeError(f"{name}: {type(frame).__name__} is not a table; give a pandas or Polars data frame, a PyArrow table or a dict")
+        raise TypeError(
+            f"{name}: {type(frame).__name__} is not a table; give a pandas or Polars data frame, a PyArrow table or a dict"
+        )
     return {str(column): np.asarray(frame[column]) for column in frame.columns}
 
 
@@ -140,7 +181,9 @@ def _episode(name: str, episode: Any) -> Log:
     observations, taken, earned, terminations, truncations = values
     steps = len(taken)
     if len(observations) not in (steps, steps + 1) or not steps:
-        raise ValueError(f"{name}: {len(observations)} observations for {steps} actions; expected {steps} or {steps + 1}")
+        raise ValueError(
+            f"{name}: {len(observations)} observations for {steps} actions; expected {steps} or {steps + 1}"
+        )
     problems: Problems = {}
     truncated = flags(name, "truncations", truncations, 0, problems)
     truncated[-1] |= True
@@ -161,7 +204,9 @@ def _field(name: str, episode: Any, field: str) -> NDArray[Any]:
     value = episode.get(field) if isinstance(episode, Mapping) else getattr(episode, field, None)
     if isinstance(value, Mapping):
         if field != "observations" or "observation" not in value:
-            raise ValueError(f"{name}: its {field} are a Dict of {sorted(value)}; only flat numbers are supported")
+            raise ValueError(
+                f"{name}: its {field} are a Dict of {sorted(value)}; only flat numbers are supported"
+            )
         value = value["observation"]
     if value is None:
         raise ValueError(f"{name}: has no {field}; an episode has {', '.join(FIELDS)}")

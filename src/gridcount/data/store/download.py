@@ -12,11 +12,18 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    TextColumn,
+    TimeRemainingColumn,
+    TransferSpeedColumn,
+)
 
-from gridcount.data.cache import cache_directory, make_cache_folder
-from gridcount.data.catalogue import unknown
+from gridcount.catalogue import unknown
 from gridcount.files import DiskFull, locked, on_full_disk, write_whole
+from gridcount.files.cache import cache_directory, make_cache_folder
 
 HOST = "https://rail.eecs.berkeley.edu"
 TIMEOUT = 30.0  # seconds without a byte
@@ -49,10 +56,14 @@ class Published(NamedTuple):
 class _SameHost(urllib.request.HTTPRedirectHandler):
     """Redirects are followed only on the same host, and never from HTTPS to HTTP."""
 
-    def redirect_request(self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+    def redirect_request(
+        self, req: urllib.request.Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+    ) -> Any:
         """The redirected request; raises an error with its target if it is not allowed."""
         before, after = urlsplit(req.full_url), urlsplit(newurl)
-        same = before.hostname == after.hostname and (after.scheme == "https" or after.scheme == before.scheme)
+        same = before.hostname == after.hostname and (
+            after.scheme == "https" or after.scheme == before.scheme
+        )
         if not same:
             fp.close()
             raise Unsafe(
@@ -99,7 +110,10 @@ def _download(file: Published, console: Console) -> None:
     partial = file.target.with_name(file.target.name + ".partial")
     size = f"{file.bytes / 2**20:,.0f} MiB" if file.bytes else "size not published"
     console.print(
-        f"{file.name} is not in the cache. Downloading {file.url} ({size}) to {file.target}", highlight=False, markup=False, soft_wrap=True
+        f"{file.name} is not in the cache. Downloading {file.url} ({size}) to {file.target}",
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
     )
     if file.sha256 is None:
         encrypted = "" if file.url.startswith("https:") else ", and the connection is not encrypted"
@@ -119,7 +133,9 @@ def _download(file: Published, console: Console) -> None:
         )
     with partial.open("rb") as content:
         starts_well = content.read(len(HDF5_SIGNATURE)) == HDF5_SIGNATURE
-    if file.sha256 is None and not starts_well:  # no checksum is published, but an error page is not an HDF5 file
+    if (
+        file.sha256 is None and not starts_well
+    ):  # no checksum is published, but an error page is not an HDF5 file
         partial.unlink()
         raise ValueError(
             f"{file.url}: the downloaded file is not an HDF5 file; it was removed. Get the file elsewhere and put it at {file.target}"
@@ -152,7 +168,11 @@ def _receive_all(file: Published, partial: Path, console: Console) -> None:
                 break
         except (OSError, HTTPException) as error:
             problem = str(getattr(error, "reason", None) or error or type(error).__name__)
-    kept = f" {partial.stat().st_size:,} bytes are kept, and the next attempt continues from there." if partial.exists() else ""
+    kept = (
+        f" {partial.stat().st_size:,} bytes are kept, and the next attempt continues from there."
+        if partial.exists()
+        else ""
+    )
     raise FileNotFoundError(
         f"{file.name}: could not download {file.url} ({problem}).{kept} Without a network, copy the file to {file.target}"
         + (f" (sha256 {file.sha256})" if file.sha256 else "")
@@ -164,12 +184,22 @@ def _receive(file: Published, partial: Path, console: Console) -> None:
     have = partial.stat().st_size if partial.exists() else 0
     request = urllib.request.Request(file.url, headers={"Range": f"bytes={have}-"} if have else {})
     with urllib.request.build_opener(_SameHost).open(request, timeout=TIMEOUT) as response:
-        resumed = have > 0 and response.status == 206 and str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
+        resumed = (
+            have > 0
+            and response.status == 206
+            and str(response.headers.get("Content-Range", "")).startswith(f"bytes {have}-")
+        )
         have = have if resumed else 0
         coming = str(response.headers.get("Content-Length", ""))
         total = have + int(coming) if coming.isdecimal() else file.bytes
         _validate_size(file, total or 0)
-        columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            DownloadColumn(),
+            TransferSpeedColumn(),
+            TimeRemainingColumn(),
+        )
         mode, bars = "ab" if resumed else "wb", Progress(*columns, console=console, transient=True)
         with on_full_disk(partial, NO_ROOM), partial.open(mode) as sink, bars as progress:
             task = progress.add_task(file.name, total=total, completed=have)
@@ -187,13 +217,19 @@ def _receive(file: Published, partial: Path, console: Console) -> None:
 def _validate_size(file: Published, size: int) -> None:
     """Raise TooLong for more bytes than published, or than the limit if no size is published."""
     if size > (file.bytes or UNPUBLISHED_LIMIT):
-        most = f"{file.bytes:,} are published" if file.bytes else f"the limit is {UNPUBLISHED_LIMIT:,} where no size is published"
+        most = (
+            f"{file.bytes:,} are published"
+            if file.bytes
+            else f"the limit is {UNPUBLISHED_LIMIT:,} where no size is published"
+        )
         raise TooLong(f"the host sends {size:,} bytes or more; {most}")
 
 
 def _verify(file: Published) -> None:
     """Verify the hash of a file that the user copied here, once; a file beside it records the result."""
-    if file.sha256 is None or (_marker(file).is_file() and _marker(file).read_text() == _fingerprint(file.target, file.sha256)):
+    if file.sha256 is None or (
+        _marker(file).is_file() and _marker(file).read_text() == _fingerprint(file.target, file.sha256)
+    ):
         return
     found = _sha256(file.target)
     if found != file.sha256:

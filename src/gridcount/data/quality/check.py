@@ -13,18 +13,20 @@ from rich.text import Text
 
 from gridcount.counts.auto import auto_bins
 from gridcount.counts.grid import DEFAULT_RESOLUTION, StateCells
-from gridcount.data.columns import Columns
-from gridcount.data.cut import Bounds, action_units, bounds_advice, declared_units, rounding, scaled
+from gridcount.data.formats.columns import Columns
+from gridcount.data.formats.cut import Bounds, action_units, bounds_advice, declared_units, rounding, scaled
+from gridcount.data.formats.log import BadValue, Log, log_of
 from gridcount.data.load import open_log
-from gridcount.data.log import BadValue, Log, log_of
-from gridcount.data.scan import Facts, Span, scan
-from gridcount.data.transitions import ACTION_SLACK, CHUNK, HUGE, Float, Transitions, first_where
+from gridcount.data.quality.scan import Facts, Span, scan
+from gridcount.transitions import ACTION_SLACK, CHUNK, HUGE, Float, Transitions, first_where
 
 Severity = Literal["error", "warning", "note"]
 
 SCALES = 1e4  # ratio of ranges above which the smaller dimension is hardly used
 TINY_ACTIONS = 0.1  # actions within this range were probably not scaled
-MISALIGNED_ERROR = 0.1  # share of rows whose next observation is not the row below, above which it is an error
+MISALIGNED_ERROR = (
+    0.1  # share of rows whose next observation is not the row below, above which it is an error
+)
 ONE_ROW_WARNING = 0.05  # share of one-row episodes above which it is a warning
 SHUFFLED = 0.7  # mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
 USUAL_WARNING = 0.95  # share of rows with the same action above which it is a warning
@@ -64,7 +66,11 @@ def check(
     log = log_of(data) if isinstance(data, Transitions) else data
     given = action_bounds is not None
     bounds = action_units(log, False, action_bounds) or (declared_units(log) if scale_actions else None)
-    facts = scan(log, np.array(-1.0), np.array(1.0), ACTION_SLACK) if bounds is None else scan(log, *bounds, rounding(*bounds))
+    facts = (
+        scan(log, np.array(-1.0), np.array(1.0), ACTION_SLACK)
+        if bounds is None
+        else scan(log, *bounds, rounding(*bounds))
+    )
     judges: list[Callable[[Log, Facts], Iterator[_Judgement]]] = [
         _non_finite,
         _constant,
@@ -94,7 +100,9 @@ def _unreadable(source: str, error: Exception) -> Finding:
     """A reader's error as a finding; the message ends with the advice."""
     problem, _, advice = str(error).removeprefix(f"{source}: ").rpartition("; ")
     column, row = (error.column, error.row) if isinstance(error, BadValue) else (None, None)
-    return Finding("error", source, column, row, problem or advice, advice if problem else "repair or replace the file")
+    return Finding(
+        "error", source, column, row, problem or advice, advice if problem else "repair or replace the file"
+    )
 
 
 def exit_code(findings: list[Finding]) -> int:
@@ -104,7 +112,11 @@ def exit_code(findings: list[Finding]) -> int:
 
 def as_json(source: str, findings: list[Finding]) -> dict[str, Any]:
     """The findings as plain data."""
-    return {"source": source, "exit_code": exit_code(findings), "findings": [asdict(finding) for finding in findings]}
+    return {
+        "source": source,
+        "exit_code": exit_code(findings),
+        "findings": [asdict(finding) for finding in findings],
+    }
 
 
 def render(source: str, findings: list[Finding]) -> RenderableType:
@@ -112,7 +124,16 @@ def render(source: str, findings: list[Finding]) -> RenderableType:
     fine = Text(f"{source}: no problems found; ready for training", style="green")
     if not findings:
         return fine
-    table = Table("", "column", "row", "problem", "what to do", title=Text(source), title_justify="left", show_lines=True)
+    table = Table(
+        "",
+        "column",
+        "row",
+        "problem",
+        "what to do",
+        title=Text(source),
+        title_justify="left",
+        show_lines=True,
+    )
     style = {"error": "bold red", "warning": "yellow", "note": "cyan"}
     for finding in findings:
         row = "" if finding.row is None else f"{finding.row:,}"
@@ -125,7 +146,11 @@ _Judgement = tuple[Severity, str | None, int | None, str, str]  # severity, colu
 
 
 def _groups(log: Log, facts: Facts) -> list[tuple[Span, tuple[str, ...]]]:
-    groups = [(facts.observation, log.observation_names), (facts.action, log.action_names), (facts.reward, (log.reward_name,))]
+    groups = [
+        (facts.observation, log.observation_names),
+        (facts.action, log.action_names),
+        (facts.reward, (log.reward_name,)),
+    ]
     if facts.next_observation is not None:
         groups.append((facts.next_observation, log.next_observation_names))
     return groups
@@ -182,7 +207,9 @@ def _few_actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "only continuous actions are supported; the order and distance of category codes have no meaning",
         )
     moving = [int(d) for d in np.flatnonzero(~span.constant)]
-    few = {d: values for d in moving if (values := facts.action_values[d]) and _are_few(values, bins, len(log))}
+    few = {
+        d: values for d in moving if (values := facts.action_values[d]) and _are_few(values, bins, len(log))
+    }
     way_out = _few_values_advice(list(few.values()), bins)
     for d in moving:
         name, share = log.action_names[d], facts.usual_rows[d] / len(log)
@@ -241,7 +268,10 @@ def _outside(action: Any, dimension: int, low: Any, high: Any, slack: float) -> 
 
 
 def _constant(log: Log, facts: Facts) -> Iterator[_Judgement]:
-    for span, names, role in ((facts.observation, log.observation_names, "observation"), (facts.action, log.action_names, "action")):
+    for span, names, role in (
+        (facts.observation, log.observation_names, "observation"),
+        (facts.action, log.action_names, "action"),
+    ):
         for d in np.flatnonzero(span.constant & (span.non_finite < span.rows)):
             advice = (
                 "leave it out, or find out why it is constant"
@@ -256,13 +286,19 @@ def _constant(log: Log, facts: Facts) -> Iterator[_Judgement]:
 
 def _twin_columns(log: Log, facts: Facts) -> Iterator[_Judgement]:
     first: dict[int, str] = {}
-    spans = ((facts.observation, log.observation_names), (facts.action, log.action_names), (facts.reward, (log.reward_name,)))
+    spans = (
+        (facts.observation, log.observation_names),
+        (facts.action, log.action_names),
+        (facts.reward, (log.reward_name,)),
+    )
     for span, names in spans:
         for d in np.flatnonzero(~span.constant):
             twin = first.setdefault(span.digest[d], names[d])
             if twin != names[d]:
                 advice = (
-                    "leave one of them out" if span is facts.observation else "a policy must not observe this: choose the columns again"
+                    "leave one of them out"
+                    if span is facts.observation
+                    else "a policy must not observe this: choose the columns again"
                 )
                 yield "warning", names[d], None, f"holds the same values as '{twin}'", advice
 
@@ -298,12 +334,17 @@ def _counted(log: Log, facts: Facts) -> Iterator[_Judgement]:
 
 
 def _huge(log: Log, facts: Facts) -> Iterator[_Judgement]:
-    groups = ((facts.observation, log.observation, log.observation_names), (facts.reward, log.reward, (log.reward_name,)))
+    groups = (
+        (facts.observation, log.observation, log.observation_names),
+        (facts.reward, log.reward, (log.reward_name,)),
+    )
     for span, column, names in groups:
         size = np.maximum(np.abs(span.low), np.abs(span.high))
         for d in map(int, np.flatnonzero((size > HUGE) & (span.non_finite < span.rows))):
             if found := first_where(column, partial(_huge_in, d)):
-                advice = "such large values may break training: repair or remove the row, or rescale the column"
+                advice = (
+                    "such large values may break training: repair or remove the row, or rescale the column"
+                )
                 yield "warning", names[d], found[0], f"holds {found[2]:.4g}", advice
 
 
@@ -342,8 +383,16 @@ def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:
 def _flags(log: Log, facts: Facts) -> Iterator[_Judgement]:
     terminals = int(np.count_nonzero(log.terminated))
     if terminals == 0:
-        advice = "correct for tasks that never end; if some states are terminal, name their flag with --terminated"
-        yield "note", "terminated", None, "no row is terminal, so values are bootstrapped at the end of every episode", advice
+        advice = (
+            "correct for tasks that never end; if some states are terminal, name their flag with --terminated"
+        )
+        yield (
+            "note",
+            "terminated",
+            None,
+            "no row is terminal, so values are bootstrapped at the end of every episode",
+            advice,
+        )
     elif terminals == len(log) and len(log) > 1:
         advice = "check the column of the flag; with it only immediate rewards are learnt"
         yield "warning", "terminated", 0, "every row is terminal", advice

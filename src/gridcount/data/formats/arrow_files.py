@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from gridcount.children import module_command, module_environment
-from gridcount.data.memory import memory_limit
+from gridcount.files.memory import memory_limit
 
 FRAME = struct.Struct("<QQ")  # of an answer: bytes of JSON, bytes of an Arrow stream that follow
 LEAST_MEMORY = 2**30  # bytes that a reader may always take
@@ -27,7 +27,7 @@ class _Reader:
     def __init__(self) -> None:
         limit = max(memory_limit() // 2, LEAST_MEMORY)
         self._process = subprocess.Popen(
-            module_command("gridcount.data.arrow_child", str(limit)),
+            module_command("gridcount.data.formats.arrow_child", str(limit)),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -96,7 +96,9 @@ class ArrowFile:
         try:
             facts, _ = reader.answer()
         except ValueError as error:
-            raise ValueError(f"{path}: not a readable {what} file ({error}); write or get it again") from error
+            raise ValueError(
+                f"{path}: not a readable {what} file ({error}); write or get it again"
+            ) from error
         self.names: list[str] = facts["names"]
         self.rows: int = facts["rows"]
         self.row_bytes: int = facts["row_bytes"]  # approximate, when unpacked
@@ -111,7 +113,9 @@ class ArrowFile:
             try:
                 header, body = self._reader.answer()
             except ValueError as error:
-                raise ValueError(f"{self._path}: truncated or damaged {self._what} ({error}); get the file again") from error
+                raise ValueError(
+                    f"{self._path}: truncated or damaged {self._what} ({error}); get the file again"
+                ) from error
             if "end" in header:
                 self._reader.usable = True
                 return

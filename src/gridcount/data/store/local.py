@@ -9,12 +9,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from gridcount.data.cache import cache_directory
-from gridcount.data.catalogue import NAMES
-from gridcount.data.cut import Cut
-from gridcount.data.transitions import Transitions
+from gridcount.catalogue import NAMES
+from gridcount.data.formats.cut import Cut
 from gridcount.files import read_record, validate_no_links, whole_folder
+from gridcount.files.cache import cache_directory
 from gridcount.files.records import Count
+from gridcount.transitions import Transitions
 
 FORMAT = 1  # of the folder; another format must be imported again
 COLUMNS = ("observation", "action", "reward", "next_observation", "terminated", "episode_end")
@@ -65,13 +65,17 @@ def check_name(name: str) -> None:
     if name in NAMES:
         raise ValueError(f"'{name}' is the name of a published dataset; choose another")
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_-]{0,99}", name):
-        raise ValueError(f"'{name}' cannot be a dataset's name; use letters, digits, '-' and '_', at most 100")
+        raise ValueError(
+            f"'{name}' cannot be a dataset's name; use letters, digits, '-' and '_', at most 100"
+        )
 
 
 def write_local(folder: Path, data: Cut, facts: dict[str, Any] | None = None, replace: bool = False) -> None:
     """Write a dataset; `folder` appears complete or not at all, and an older one stays until then."""
     if folder.exists() and not replace:
-        raise ValueError(f"{folder}: there is a dataset of this name already; choose another name or give --replace")
+        raise ValueError(
+            f"{folder}: there is a dataset of this name already; choose another name or give --replace"
+        )
     with whole_folder(folder) as partial:
         _write(partial, data, facts or {})
 
@@ -79,13 +83,24 @@ def write_local(folder: Path, data: Cut, facts: dict[str, Any] | None = None, re
 def _write(folder: Path, data: Cut, facts: dict[str, Any]) -> None:
     """One .npy per column, filled some rows at a time, and meta.json."""
     log, rows = data.log, len(data)
-    dims = {"observation": log.observation.shape[1], "next_observation": log.observation.shape[1], "action": log.action.shape[1]}
+    dims = {
+        "observation": log.observation.shape[1],
+        "next_observation": log.observation.shape[1],
+        "action": log.action.shape[1],
+    }
     shapes = {column: (rows, dims[column]) if column in dims else (rows,) for column in COLUMNS}
-    types = {column: np.dtype(np.bool_ if column in ("terminated", "episode_end") else np.float32) for column in COLUMNS}
+    types = {
+        column: np.dtype(np.bool_ if column in ("terminated", "episode_end") else np.float32)
+        for column in COLUMNS
+    }
     with ExitStack() as stack:
         files = {column: stack.enter_context((folder / f"{column}.npy").open("wb")) for column in COLUMNS}
         for column, file in files.items():
-            header = {"descr": np.lib.format.dtype_to_descr(types[column]), "fortran_order": False, "shape": shapes[column]}
+            header = {
+                "descr": np.lib.format.dtype_to_descr(types[column]),
+                "fortran_order": False,
+                "shape": shapes[column],
+            }
             np.lib.format.write_array_header_1_0(file, header)
         for piece in data.pieces():
             for column, file in files.items():
@@ -114,8 +129,12 @@ def read_meta(folder: Path) -> Meta:
     except OSError as error:
         raise ValueError(f"{path}: cannot be read ({error}); {way_out}") from error
     if meta.format != FORMAT:
-        raise ValueError(f"{folder}: has format {meta.format}, but this version reads format {FORMAT}; {way_out}")
-    if meta.action_low and not all(low < high for low, high in zip(meta.action_low, meta.action_high, strict=False)):
+        raise ValueError(
+            f"{folder}: has format {meta.format}, but this version reads format {FORMAT}; {way_out}"
+        )
+    if meta.action_low and not all(
+        low < high for low, high in zip(meta.action_low, meta.action_high, strict=False)
+    ):
         raise ValueError(f"{path}: 'action_low' is not below 'action_high' everywhere; {way_out}")
     return meta
 
@@ -129,13 +148,17 @@ def read_local(folder: Path, name: str | None = None, memory_map: bool = False) 
         try:
             if not path.is_file():  # reading a pipe would block
                 raise FileNotFoundError("there is no such file")
-            mapped = np.lib.format.open_memmap(path, mode="r")  # raises an error if the file is too short for its shape
+            mapped = np.lib.format.open_memmap(
+                path, mode="r"
+            )  # raises an error if the file is too short for its shape
             array = mapped if memory_map else np.array(mapped)
         except (OSError, ValueError, EOFError, TypeError, OverflowError) as error:
             raise ValueError(f"{path}: missing or damaged ({error}); import the dataset again") from error
         recorded = meta.columns.get(column)
         if recorded != StoredColumn(str(array.dtype), array.shape):
-            raise ValueError(f"{path}: is {array.dtype} {array.shape}, meta.json says {recorded}; import the dataset again")
+            raise ValueError(
+                f"{path}: is {array.dtype} {array.shape}, meta.json says {recorded}; import the dataset again"
+            )
         columns[column] = array
     dims = columns["action"].shape[-1]
     for key, bounds in {"action_low": meta.action_low, "action_high": meta.action_high}.items():

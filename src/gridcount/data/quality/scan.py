@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.cut import scaled
-from gridcount.data.log import Log
-from gridcount.data.transitions import Bool, Float, Float32, chunks
+from gridcount.data.formats.cut import scaled
+from gridcount.data.formats.log import Log
+from gridcount.transitions import Bool, Float, Float32, chunks
 
-SAMPLE_BLOCKS, SAMPLE_ROWS = 32, 1024  # contiguous blocks spread over the log, from which typical steps and ranges are taken
+SAMPLE_BLOCKS, SAMPLE_ROWS = (
+    32,
+    1024,
+)  # contiguous blocks spread over the log, from which typical steps and ranges are taken
 JUMP_TIMES = 20.0  # a jump is this many times the step that 99 % of the rows stay below,
 JUMP_SHARE = 0.25  # and this share of the range that 99 % of the values lie in
 FEW_VALUES = 50  # an action with at most so many distinct values is not continuous
@@ -52,7 +55,10 @@ class Span:
                 self.non_finite[d] += int((~real[d]).sum())
                 if self.first_non_finite[d] < 0:
                     self.first_non_finite[d] = self.rows + int(np.argmin(real[d]))
-            low, high = np.where(real, columns, np.inf).min(axis=1), np.where(real, columns, -np.inf).max(axis=1)
+            low, high = (
+                np.where(real, columns, np.inf).min(axis=1),
+                np.where(real, columns, -np.inf).max(axis=1),
+            )
             columns = np.where(real, columns, np.float32(0))
             total = columns.sum(axis=1, dtype=np.float64)
         else:
@@ -140,18 +146,24 @@ def scan(log: Log, low: Float, high: Float, slack: Any) -> Facts:
         episode_digests=digests,
     )
     for part in chunks(rows, 4 * dims):
-        observation, exact, reward = (np.asarray(column[part]) for column in (log.observation, log.action, log.reward))
+        observation, exact, reward = (
+            np.asarray(column[part]) for column in (log.observation, log.action, log.reward)
+        )
         with np.errstate(over="ignore"):  # beyond single precision is infinite
             action = exact.astype(np.float32, copy=False)
         facts.observation.add(observation)
         facts.action.add(action)
         facts.reward.add(reward[:, None])
-        with np.errstate(invalid="ignore", over="ignore"):  # NaN is reported by the spans; here it compares as False
+        with np.errstate(
+            invalid="ignore", over="ignore"
+        ):  # NaN is reported by the spans; here it compares as False
             facts.outside.add((np.abs(scaled(exact, low, high)) > 1 + slack).any(axis=1), part.start)
             facts.whole_actions = facts.whole_actions and bool((action == np.rint(action)).all())
             facts.usual_rows += (action == facts.usual_action).sum(axis=0)
             _steps(log, facts, part, observation, end, jump, aligned)
-        facts.action_values = [_more_values(*each) for each in zip(facts.action_values, action.T, strict=True)]
+        facts.action_values = [
+            _more_values(*each) for each in zip(facts.action_values, action.T, strict=True)
+        ]
         episode = np.searchsorted(ends, np.arange(part.start, part.stop))
         place = np.arange(part.start, part.stop) - starts[episode]
         np.add.at(digests, *digester.rows(np.column_stack([observation, action, reward]), place, episode))
@@ -159,7 +171,13 @@ def scan(log: Log, low: Float, high: Float, slack: Any) -> Facts:
 
 
 def _steps(
-    log: Log, facts: Facts, part: slice, observation: Float32, end: Bool, jump: NDArray[np.float64], aligned: NDArray[np.float64]
+    log: Log,
+    facts: Facts,
+    part: slice,
+    observation: Float32,
+    end: Bool,
+    jump: NDArray[np.float64],
+    aligned: NDArray[np.float64],
 ) -> None:
     below = np.asarray(log.observation[part.start + 1 : part.stop + 1])  # one row short in the last chunk
     inside = ~end[part]
@@ -237,10 +255,14 @@ class _Digester:
     """A 64-bit digest per episode that depends on every value and its place, added up row by row."""
 
     def __init__(self, dims: int) -> None:
-        odd = np.random.default_rng(0).integers(1, 2**63, size=dims, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+        odd = np.random.default_rng(0).integers(1, 2**63, size=dims, dtype=np.uint64) * np.uint64(
+            2
+        ) + np.uint64(1)
         self.factors = odd
 
-    def rows(self, values: Float32, place: NDArray[Any], episode: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.uint64]]:
+    def rows(
+        self, values: Float32, place: NDArray[Any], episode: NDArray[Any]
+    ) -> tuple[NDArray[Any], NDArray[np.uint64]]:
         """Episodes present in a chunk and what the chunk adds to the digest of each."""
         words = np.ascontiguousarray(values, dtype=np.float32).view(np.uint32)
         digest = np.zeros(len(words), np.uint64)

@@ -9,12 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.arrow_files import open_arrow
-from gridcount.data.columns import Columns, assign
-from gridcount.data.csv_table import csv_names, csv_pieces
-from gridcount.data.log import Arrays, BadValue, Log, OpenTable, Problems, actions, flags, matrix, rewards
-from gridcount.data.npz import open_npz
-from gridcount.data.transitions import Bool, chunk_rows
+from gridcount.data.formats.arrow_files import open_arrow
+from gridcount.data.formats.columns import Columns, assign
+from gridcount.data.formats.csv_table import csv_names, csv_pieces
+from gridcount.data.formats.log import (
+    Arrays,
+    BadValue,
+    Log,
+    OpenTable,
+    Problems,
+    actions,
+    flags,
+    matrix,
+    rewards,
+)
+from gridcount.data.formats.npz import open_npz
+from gridcount.transitions import Bool, chunk_rows
 
 
 def table_pieces(path: str | Path, columns: Columns | None = None) -> Iterator[Log]:
@@ -33,11 +43,15 @@ def read_table(source: str, table: OpenTable, columns: Columns) -> Iterator[Log]
     problems: Problems = {}
     ids = _EpisodeIds(source, roles["episode"][0], problems) if "episode" in roles else None
     start, held = 0, None
-    stated, pieces = table.read([name for members in roles.values() for name in members], text_is_fine, problems)
+    stated, pieces = table.read(
+        [name for members in roles.values() for name in members], text_is_fine, problems
+    )
     for arrays in pieces:
         ended, last = (False, None) if ids is None else ids.changes(arrays[ids.name])
         if held is not None:
-            held.truncated[-1] |= ended  # the last row of a piece ends an episode if the next row has another id
+            held.truncated[-1] |= (
+                ended  # the last row of a piece ends an episode if the next row has another id
+            )
             yield held
         held = replace(_to_log(source, roles, arrays, last, start, problems), stated_rows=stated)
         start += len(held)
@@ -46,10 +60,19 @@ def read_table(source: str, table: OpenTable, columns: Columns) -> Iterator[Log]
         yield held
 
 
-def _to_log(source: str, roles: Mapping[str, list[str]], arrays: Arrays, last: Bool | None, start: int, problems: Problems) -> Log:
+def _to_log(
+    source: str,
+    roles: Mapping[str, list[str]],
+    arrays: Arrays,
+    last: Bool | None,
+    start: int,
+    problems: Problems,
+) -> Log:
     observation, observation_names = _stack(source, roles["observation"], arrays)
     action, action_names = _stack(source, roles["action"], arrays, actions)
-    following, next_names = _stack(source, roles["next_observation"], arrays) if "next_observation" in roles else (None, ())
+    following, next_names = (
+        _stack(source, roles["next_observation"], arrays) if "next_observation" in roles else (None, ())
+    )
     given = {
         role: flags(source, roles[role][0], arrays[roles[role][0]], start, problems)
         for role in ("terminated", "truncated")
@@ -57,7 +80,9 @@ def _to_log(source: str, roles: Mapping[str, list[str]], arrays: Arrays, last: B
     }
     notes = []
     if not given and last is None:
-        notes.append("no column marks where episodes end, so the whole log is one episode; name one with --episode or --truncated")
+        notes.append(
+            "no column marks where episodes end, so the whole log is one episode; name one with --episode or --truncated"
+        )
     truncated = given.get("truncated", np.zeros(len(observation), dtype=bool))
     return Log(
         source=source,
@@ -77,7 +102,10 @@ def _to_log(source: str, roles: Mapping[str, list[str]], arrays: Arrays, last: B
 
 
 def _stack(
-    source: str, names: list[str], arrays: Arrays, as_numbers: Callable[[str, str, NDArray[Any]], Any] = matrix
+    source: str,
+    names: list[str],
+    arrays: Arrays,
+    as_numbers: Callable[[str, str, NDArray[Any]], Any] = matrix,
 ) -> tuple[Any, tuple[str, ...]]:
     """Columns side by side as [rows, dims], and what each dimension is called."""
     parts, labels = [], []
@@ -99,12 +127,18 @@ class _EpisodeIds:
     def changes(self, ids: NDArray[Any]) -> tuple[bool, Bool]:
         """Whether an episode ended with the row before these, and [rows] where one of these is the last of its episode."""
         if ids.ndim != 1:
-            raise ValueError(f"{self.source}: '{self.name}' has shape {ids.shape}; an episode's id is one value per row")
-        last = np.append(np.asarray(ids[1:] != ids[:-1], dtype=bool), False)  # the next piece decides about the last row
+            raise ValueError(
+                f"{self.source}: '{self.name}' has shape {ids.shape}; an episode's id is one value per row"
+            )
+        last = np.append(
+            np.asarray(ids[1:] != ids[:-1], dtype=bool), False
+        )  # the next piece decides about the last row
         ended = self.rows > 0 and bool(ids[0] != self.last)
         starts = np.flatnonzero(last) + 1
         for row in [0, *starts.tolist()] if ended or not self.rows else starts.tolist():
-            key = ids[row] if ids[row] == ids[row] else None  # one missing id is an episode, a second one is an error
+            key = (
+                ids[row] if ids[row] == ids[row] else None
+            )  # one missing id is an episode, a second one is an error
             if key in self.seen:
                 self._returns(ids[row], self.rows + row)
             self.seen.add(key)
@@ -112,9 +146,7 @@ class _EpisodeIds:
         return ended, last
 
     def _returns(self, value: Any, row: int) -> None:
-        message = (
-            f"{self.source}: '{self.name}' returns to {value!s} at row {row}, after other episodes; sort the rows by episode and time first"
-        )
+        message = f"{self.source}: '{self.name}' returns to {value!s} at row {row}, after other episodes; sort the rows by episode and time first"
         self.problems.setdefault(self.name, BadValue(message, self.name, row))
 
 
@@ -123,10 +155,14 @@ def _open_parquet(path: Path) -> Iterator[OpenTable]:
     try:
         import pyarrow.parquet  # noqa: F401  which the process that reads it needs
     except ImportError as error:
-        raise ValueError(f"{path}: Parquet needs pyarrow ({error}). Install it with: pip install 'gridcount[tables]'") from error
+        raise ValueError(
+            f"{path}: Parquet needs pyarrow ({error}). Install it with: pip install 'gridcount[tables]'"
+        ) from error
     with open_arrow(path) as file:
 
-        def read(names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> tuple[int, Iterator[Arrays]]:
+        def read(
+            names: list[str], text_is_fine: tuple[str, ...], problems: Problems
+        ) -> tuple[int, Iterator[Arrays]]:
             if twice := next((name for name in names if file.names.count(name) > 1), None):
                 raise ValueError(f"{path}: two columns are called '{twice}'; give each its own name")
             tables = file.batches(chunk_rows(file.row_bytes), names)
@@ -166,10 +202,23 @@ def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) 
             raise _uneven(source, name)
         flat = from_arrow(source, name, arrow.chunked_array([compute.list_flatten(column)]))
         return flat.reshape(len(column), int(lengths[0]))
-    if text_is_fine and (arrow.types.is_decimal(kind) or (arrow.types.is_integer(kind) and column.null_count)):
-        return np.array([np.nan if value is None else value for value in column.to_pylist()], dtype=object)  # exact beyond 2^53 too
-    if arrow.types.is_floating(kind) or arrow.types.is_integer(kind) or arrow.types.is_boolean(kind) or arrow.types.is_decimal(kind):
-        column = column.cast(arrow.float64(), safe=False) if column.null_count or arrow.types.is_decimal(kind) else column
+    if text_is_fine and (
+        arrow.types.is_decimal(kind) or (arrow.types.is_integer(kind) and column.null_count)
+    ):
+        return np.array(
+            [np.nan if value is None else value for value in column.to_pylist()], dtype=object
+        )  # exact beyond 2^53 too
+    if (
+        arrow.types.is_floating(kind)
+        or arrow.types.is_integer(kind)
+        or arrow.types.is_boolean(kind)
+        or arrow.types.is_decimal(kind)
+    ):
+        column = (
+            column.cast(arrow.float64(), safe=False)
+            if column.null_count or arrow.types.is_decimal(kind)
+            else column
+        )
         values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         return values
     if text_is_fine:
@@ -179,7 +228,9 @@ def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) 
 
 
 def _uneven(source: str, name: str) -> ValueError:
-    return ValueError(f"{source}: '{name}' holds lists of different lengths or none; every row needs the same dimensions")
+    return ValueError(
+        f"{source}: '{name}' holds lists of different lengths or none; every row needs the same dimensions"
+    )
 
 
 def text_error(source: str, name: str, value: str, row: int) -> BadValue:
@@ -194,7 +245,9 @@ def text_error(source: str, name: str, value: str, row: int) -> BadValue:
 
 @contextmanager
 def _open_csv(path: Path) -> Iterator[OpenTable]:
-    def read(names: list[str], text_is_fine: tuple[str, ...], problems: Problems) -> tuple[int, Iterator[Arrays]]:
+    def read(
+        names: list[str], text_is_fine: tuple[str, ...], problems: Problems
+    ) -> tuple[int, Iterator[Arrays]]:
         def report_text(name: str, value: str, row: int) -> None:
             if name not in problems:
                 problems[name] = text_error(str(path), name, value, row)

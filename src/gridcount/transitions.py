@@ -49,9 +49,13 @@ class Transitions:
     terminated: Bool  # [rows] the episode truly ended here
     episode_end: Bool  # [rows] last row of an episode, whether by terminal, time limit or end of the log
     name: str = "unnamed"  # what messages call it
-    action_low: Float = field(default_factory=_unset)  # [action_dim] what action -1 means in the log's own units; not given: -1
+    action_low: Float = field(
+        default_factory=_unset
+    )  # [action_dim] what action -1 means in the log's own units; not given: -1
     action_high: Float = field(default_factory=_unset)  # [action_dim] what action 1 means; not given: 1
-    observation_names: tuple[str, ...] = ()  # what the log calls each dimension; not given: observation[0], ...
+    observation_names: tuple[
+        str, ...
+    ] = ()  # what the log calls each dimension; not given: observation[0], ...
     action_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -59,10 +63,19 @@ class Transitions:
         rows = len(self.reward)
         if rows == 0:
             raise ValueError(f"{self.name}: the dataset is empty; it needs at least one transition")
-        for column, dims in {"observation": 2, "action": 2, "reward": 1, "next_observation": 2, "terminated": 1, "episode_end": 1}.items():
+        for column, dims in {
+            "observation": 2,
+            "action": 2,
+            "reward": 1,
+            "next_observation": 2,
+            "terminated": 1,
+            "episode_end": 1,
+        }.items():
             array = getattr(self, column)
             if array.ndim != dims or len(array) != rows:
-                raise ValueError(f"{self.name}: column '{column}' has shape {array.shape}; expected {rows} rows and {dims} dimension(s)")
+                raise ValueError(
+                    f"{self.name}: column '{column}' has shape {array.shape}; expected {rows} rows and {dims} dimension(s)"
+                )
             validate_finite(self.name, column, array)
         if self.observation.shape != self.next_observation.shape:
             raise ValueError(
@@ -76,7 +89,9 @@ class Transitions:
                 object.__setattr__(self, column, np.full(self.action_dim, value, np.float32))
             if getattr(self, column).shape != (self.action_dim,):
                 shape = getattr(self, column).shape
-                raise ValueError(f"{self.name}: '{column}' has shape {shape}; expected one value for each of {self.action_dim} actions")
+                raise ValueError(
+                    f"{self.name}: '{column}' has shape {shape}; expected one value for each of {self.action_dim} actions"
+                )
         name_dimensions(self)
 
     @classmethod
@@ -114,7 +129,7 @@ class Transitions:
             action_names: what to call each number of an action.
             name: what messages call the data.
         """
-        from gridcount.data.arrays import from_arrays
+        from gridcount.data.formats.arrays import from_arrays
 
         columns = {
             "observation": observation,
@@ -150,13 +165,19 @@ class Transitions:
             action_high: what 1 stands for.
             name: what messages call the data.
         """
-        from gridcount.data.arrays import from_frame
+        from gridcount.data.formats.arrays import from_frame
 
         return from_frame(frame, columns, (action_low, action_high), scale_actions, name)
 
     @classmethod
     def from_episodes(
-        cls, episodes: Any, *, scale_actions: bool = False, action_low: Any = None, action_high: Any = None, name: str = ""
+        cls,
+        episodes: Any,
+        *,
+        scale_actions: bool = False,
+        action_low: Any = None,
+        action_high: Any = None,
+        name: str = "",
     ) -> "Transitions":
         """Transitions of a Minari dataset, or of a list of episodes.
 
@@ -170,7 +191,7 @@ class Transitions:
             action_high: what 1 stands for.
             name: what messages call the data.
         """
-        from gridcount.data.arrays import from_episodes
+        from gridcount.data.formats.arrays import from_episodes
 
         return from_episodes(episodes, (action_low, action_high), scale_actions, name)
 
@@ -203,7 +224,13 @@ class Transitions:
 
     def rows(self) -> Batch:
         """All rows as one host-side Batch: copied to the device once, or left on disk if memory-mapped."""
-        columns = (self.observation, self.action, self.reward, self.next_observation, self.terminated.astype(np.float32))
+        columns = (
+            self.observation,
+            self.action,
+            self.reward,
+            self.next_observation,
+            self.terminated.astype(np.float32),
+        )
         return Batch(*cast("tuple[Array, Array, Array, Array, Array]", columns))
 
     def in_units(self, action: NDArray[Any]) -> NDArray[Any]:

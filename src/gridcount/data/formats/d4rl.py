@@ -10,18 +10,31 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.cut import to_transitions
-from gridcount.data.hdf5 import find_in_file, open_hdf5, validate_size
-from gridcount.data.log import Log, Problems, actions, flags, join, matrix, rewards, validate_matrix, validate_numeric, validate_vector
-from gridcount.data.transitions import Transitions, chunks
+from gridcount.data.formats.cut import to_transitions
+from gridcount.data.formats.hdf5 import find_in_file, open_hdf5, validate_size
+from gridcount.data.formats.log import (
+    Log,
+    Problems,
+    actions,
+    flags,
+    join,
+    matrix,
+    rewards,
+    validate_matrix,
+    validate_numeric,
+    validate_vector,
+)
 from gridcount.files import whole_file
+from gridcount.transitions import Transitions, chunks
 
 REQUIRED = ("observations", "actions", "rewards", "terminals")
 OPTIONAL = ("timeouts", "next_observations")
 MATRICES = ("observations", "actions", "next_observations")  # the rest hold one value per row
 
 
-def write_hdf5(path: str | Path, columns: Mapping[str, NDArray[Any]], attributes: Mapping[str, str | int | float]) -> None:
+def write_hdf5(
+    path: str | Path, columns: Mapping[str, NDArray[Any]], attributes: Mapping[str, str | int | float]
+) -> None:
     """Write columns (a name may hold a '/', as infos/goal does) and attributes; `path` appears complete or not at all."""
     # The incomplete file is locked already, so HDF5 must not lock it too.
     with whole_file(Path(path)) as partial, h5py.File(partial.name, "w", locking=False) as file:
@@ -50,8 +63,16 @@ def hdf5_pieces(path: str | Path) -> Iterator[Log]:
                 action=actions(source, "actions", read["actions"]),
                 reward=rewards(source, "rewards", read["rewards"]),
                 terminated=flags(source, "terminals", read["terminals"], rows.start, problems),
-                truncated=flags(source, "timeouts", read.get("timeouts", np.zeros(len(read["rewards"]), bool)), rows.start, problems),
-                next_observation=matrix(source, "next_observations", read["next_observations"]) if "next_observations" in read else None,
+                truncated=flags(
+                    source,
+                    "timeouts",
+                    read.get("timeouts", np.zeros(len(read["rewards"]), bool)),
+                    rows.start,
+                    problems,
+                ),
+                next_observation=matrix(source, "next_observations", read["next_observations"])
+                if "next_observations" in read
+                else None,
                 stated_rows=len(columns["observations"]),
                 problems=tuple(problems.values()),
             )
@@ -62,12 +83,16 @@ def row_bytes(columns: Iterable[h5py.Dataset]) -> int:
     return sum(column.dtype.itemsize * math.prod(column.shape[1:]) for column in columns)
 
 
-def checked(source: str, key: str, dataset: h5py.Dataset, rows: int, whose: str = "'observations'") -> h5py.Dataset:
+def checked(
+    source: str, key: str, dataset: h5py.Dataset, rows: int, whose: str = "'observations'"
+) -> h5py.Dataset:
     """A column with the expected number of rows; a damaged shape raises ValueError before HDF5 allocates it."""
     if not dataset.shape:
         raise ValueError(f"{source}: '{key}' is a single value; expected one per row, so get the file again")
     if len(dataset) != rows:
-        raise ValueError(f"{source}: '{key}' has {len(dataset)} rows, {whose} has {rows}; the file is inconsistent, get it again")
+        raise ValueError(
+            f"{source}: '{key}' has {len(dataset)} rows, {whose} has {rows}; the file is inconsistent, get it again"
+        )
     validate_size(source, key, dataset)
     validate_numeric(source, key, dataset.dtype)
     return dataset

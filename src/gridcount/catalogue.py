@@ -39,13 +39,22 @@ FAMILIES = {
 }
 
 MAZE_NAMES = tuple(f"maze2d-{maze}{kind}-v1" for kind in ("", "-dense") for maze in MAZES)
-GYM_NAMES = tuple(f"{family}-{tier}-v2" for family in ("hopper", "halfcheetah", "walker2d", "ant") for tier in GYM_TIERS)
+GYM_NAMES = tuple(
+    f"{family}-{tier}-v2" for family in ("hopper", "halfcheetah", "walker2d", "ant") for tier in GYM_TIERS
+)
 ADROIT_NAMES = tuple(f"{family}-{tier}-v1" for family in ADROIT for tier in ("human", "cloned", "expert"))
 ANTMAZE_NAMES = tuple(
-    f"antmaze-{task}-v2" for task in ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
+    f"antmaze-{task}-v2"
+    for task in ("umaze", "umaze-diverse", "medium-play", "medium-diverse", "large-play", "large-diverse")
 )
 KITCHEN_NAMES = tuple(f"kitchen-{task}-v0" for task in ("complete", "partial", "mixed"))
-DOMAINS = {"maze2d": MAZE_NAMES, "gym": GYM_NAMES, "adroit": ADROIT_NAMES, "antmaze": ANTMAZE_NAMES, "kitchen": KITCHEN_NAMES}
+DOMAINS = {
+    "maze2d": MAZE_NAMES,
+    "gym": GYM_NAMES,
+    "adroit": ADROIT_NAMES,
+    "antmaze": ANTMAZE_NAMES,
+    "kitchen": KITCHEN_NAMES,
+}
 NAMES = MAZE_NAMES + GYM_NAMES + ADROIT_NAMES + ANTMAZE_NAMES + KITCHEN_NAMES
 
 

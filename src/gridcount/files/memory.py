@@ -9,7 +9,9 @@ VERSION_1, VERSION_2 = "memory.limit_in_bytes", "memory.max"  # files that hold 
 
 def memory_limit(root: Path = Path("/")) -> int:
     """Bytes: the machine's memory, or the lowest limit of the control groups (v1 and v2) this process is in."""
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
+    physical = (
+        os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
+    )
     return min([physical, *_group_limits(root)])
 
 
@@ -21,10 +23,14 @@ def _group_limits(root: Path) -> list[int]:
         return []
     limits = []
     for line in lines:
-        _, controllers, group = line.split(":", 2)  # as in "5:memory:/jobs/17", and "0::/jobs/17" in version 2
+        _, controllers, group = line.split(
+            ":", 2
+        )  # as in "5:memory:/jobs/17", and "0::/jobs/17" in version 2
         if controllers and "memory" not in controllers.split(","):
             continue
-        top, file = (root / "sys/fs/cgroup/memory", VERSION_1) if controllers else (root / "sys/fs/cgroup", VERSION_2)
+        top, file = (
+            (root / "sys/fs/cgroup/memory", VERSION_1) if controllers else (root / "sys/fs/cgroup", VERSION_2)
+        )
         path = PurePosixPath(group.lstrip("/"))
         for folder in (path, *path.parents):
             try:

@@ -12,10 +12,19 @@ from typing import Any, TextIO
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data import transitions
+from gridcount import transitions
 
 DELIMITERS = ",;\t|"
-TRUTH = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0, "": np.nan, "na": np.nan, "null": np.nan, "none": np.nan}
+TRUTH = {
+    "true": 1.0,
+    "false": 0.0,
+    "yes": 1.0,
+    "no": 0.0,
+    "": np.nan,
+    "na": np.nan,
+    "null": np.nan,
+    "none": np.nan,
+}
 
 ReportText = Callable[[str, str, int], None]  # receives a column, a value that is not a number, and its row
 
@@ -26,7 +35,9 @@ def csv_names(path: Path) -> list[str]:
         return _header(path, file)[0]
 
 
-def csv_pieces(path: Path, names: list[str], text_is_fine: tuple[str, ...], report_text: ReportText) -> Iterator[dict[str, NDArray[Any]]]:
+def csv_pieces(
+    path: Path, names: list[str], text_is_fine: tuple[str, ...], report_text: ReportText
+) -> Iterator[dict[str, NDArray[Any]]]:
     """Columns of numbers by name, some rows at a time; empty is NaN. Columns in `text_is_fine` may be text, and keep all digits."""
     with _open(path) as file:
         header, delimiter = _header(path, file)
@@ -60,7 +71,11 @@ def _columns(
     if not first:
         return {}
     # NumPy parses columns that start with a number; the others (true, false, names) are read value by value
-    plain = [name for name in names if _is_number(value := first[header.index(name)]) or not value] if len(first) == len(header) else []
+    plain = (
+        [name for name in names if _is_number(value := first[header.index(name)]) or not value]
+        if len(first) == len(header)
+        else []
+    )
     table = _parse(lines, delimiter, [header.index(name) for name in plain]) if plain else None
     if table is None:
         plain = []
@@ -71,16 +86,22 @@ def _columns(
     if wordy or _looks_uneven(lines, delimiter, len(header)):  # because NumPy's parser ignores extra values
         cells = _cells(path, lines, delimiter, [header.index(name) for name in wordy], len(header), start)
     values = zip(wordy, zip(*cells, strict=True) if wordy else (), strict=True)
-    return columns | {name: _column(name, column, name in text_is_fine, start, report_text) for name, column in values}
+    return columns | {
+        name: _column(name, column, name in text_is_fine, start, report_text) for name, column in values
+    }
 
 
 @contextmanager
 def _open(path: Path) -> Iterator[TextIO]:
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:  # Excel starts its files with a byte-order mark
+        with path.open(
+            encoding="utf-8-sig", newline=""
+        ) as file:  # Excel starts its files with a byte-order mark
             yield file
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8 CSV") from error
+        raise ValueError(
+            f"{path}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8 CSV"
+        ) from error
     except csv.Error as error:
         raise ValueError(f"{path}: not readable as CSV ({error}); write or get it again") from error
 
@@ -90,11 +111,17 @@ def _header(path: Path, file: TextIO) -> tuple[list[str], str]:
     delimiter = max(DELIMITERS, key=line.count)
     names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
     if not any(names):
-        raise ValueError(f"{path}: the file is empty; expected a line of column names and then one line per step")
+        raise ValueError(
+            f"{path}: the file is empty; expected a line of column names and then one line per step"
+        )
     if "\0" in line:
-        raise ValueError(f"{path}: not readable as CSV (its first line holds NUL bytes); check that it is a text file")
+        raise ValueError(
+            f"{path}: not readable as CSV (its first line holds NUL bytes); check that it is a text file"
+        )
     if all(_is_number(name) for name in names):
-        raise ValueError(f"{path}: its first line holds numbers, not column names; add a line of names above it")
+        raise ValueError(
+            f"{path}: its first line holds numbers, not column names; add a line of names above it"
+        )
     for i, name in enumerate(names):
         if name and name in names[:i]:
             raise ValueError(f"{path}: two columns are called '{name}'; give each its own name")
@@ -105,7 +132,9 @@ def _parse(lines: list[str], delimiter: str, wanted: list[int]) -> NDArray[np.fl
     """The wanted columns if every value is a number or empty; else None."""
     for attempt in (lines, _filled(lines, delimiter)):
         try:
-            return np.loadtxt(attempt, delimiter=delimiter, usecols=wanted, ndmin=2, quotechar='"', comments=None)
+            return np.loadtxt(
+                attempt, delimiter=delimiter, usecols=wanted, ndmin=2, quotechar='"', comments=None
+            )
         except (ValueError, IndexError):
             continue
     return None
@@ -123,17 +152,23 @@ def _looks_uneven(lines: list[str], delimiter: str, width: int) -> bool:
     return any(line.count(delimiter) != width - 1 or '"' in line for line in lines if line.strip("\r\n"))
 
 
-def _cells(path: Path, lines: list[str], delimiter: str, wanted: list[int], width: int, start: int) -> list[tuple[str, ...]]:
+def _cells(
+    path: Path, lines: list[str], delimiter: str, wanted: list[int], width: int, start: int
+) -> list[tuple[str, ...]]:
     cells: list[tuple[str, ...]] = []
     for line in filter(None, csv.reader(lines, delimiter=delimiter)):
         if len(line) != width:
             row = start + len(cells)
-            raise ValueError(f"{path}: row {row} has {len(line)} values, the header has {width} names; repair that line")
+            raise ValueError(
+                f"{path}: row {row} has {len(line)} values, the header has {width} names; repair that line"
+            )
         cells.append(tuple(line[i] for i in wanted))
     return cells
 
 
-def _column(name: str, values: tuple[str, ...], text_is_fine: bool, start: int, report_text: ReportText) -> NDArray[Any]:
+def _column(
+    name: str, values: tuple[str, ...], text_is_fine: bool, start: int, report_text: ReportText
+) -> NDArray[Any]:
     numbers = np.empty(len(values))
     for row, value in enumerate(values):
         try:

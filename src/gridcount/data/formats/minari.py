@@ -11,15 +11,22 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.arrow_files import open_arrow
-from gridcount.data.d4rl import checked, row_bytes
-from gridcount.data.hdf5 import find_in_file, open_hdf5
-from gridcount.data.log import Collected, Log, Problems, actions, flags, matrix, rewards
-from gridcount.data.transitions import chunk_rows, chunks
+from gridcount.data.formats.arrow_files import open_arrow
+from gridcount.data.formats.d4rl import checked, row_bytes
+from gridcount.data.formats.hdf5 import find_in_file, open_hdf5
+from gridcount.data.formats.log import Collected, Log, Problems, actions, flags, matrix, rewards
 from gridcount.files import validate_no_link, validate_no_links
+from gridcount.transitions import chunk_rows, chunks
 
 PREFIX = "minari:"
-LOOKS = {"render_mode", "width", "height", "camera_id", "camera_name", "default_camera_config"}  # options that do not change the task
+LOOKS = {
+    "render_mode",
+    "width",
+    "height",
+    "camera_id",
+    "camera_name",
+    "default_camera_config",
+}  # options that do not change the task
 
 
 class _Steps(NamedTuple):
@@ -50,7 +57,9 @@ def find_minari(dataset_id: str) -> Path | None:
 def is_minari(folder: Path) -> bool:
     """Whether a folder, or its `data` subfolder, has Minari's layout."""
     data = _data_folder(folder)
-    return (data / "main_data.hdf5").is_file() or ((data / "metadata.json").is_file() and any(data.glob("*/*.arrow")))
+    return (data / "main_data.hdf5").is_file() or (
+        (data / "metadata.json").is_file() and any(data.glob("*/*.arrow"))
+    )
 
 
 def minari_folder(dataset: str | Path) -> Path:
@@ -67,7 +76,9 @@ def minari_folder(dataset: str | Path) -> Path:
         dataset = found
     folder = _data_folder(Path(dataset))
     if not is_minari(folder):
-        raise FileNotFoundError(f"{folder}: not a Minari dataset; expected main_data.hdf5, or metadata.json and Arrow files, in it")
+        raise FileNotFoundError(
+            f"{folder}: not a Minari dataset; expected main_data.hdf5, or metadata.json and Arrow files, in it"
+        )
     if folder != Path(dataset):
         validate_no_link(folder)
     validate_no_links(folder)
@@ -82,15 +93,22 @@ def minari_pieces(dataset: str | Path) -> Iterator[Log]:
     key, notes = _observation_key(folder, _space(metadata, "observation_space"))
     action_space = _space(metadata, "action_space")
     if action_space.get("type", "Box") != "Box":
-        raise ValueError(f"{folder}: actions are of type {action_space['type']}; only a Box of continuous actions is supported")
-    low, high = (np.asarray(action_space[end], np.float32).reshape(-1) if end in action_space else None for end in ("low", "high"))
+        raise ValueError(
+            f"{folder}: actions are of type {action_space['type']}; only a Box of continuous actions is supported"
+        )
+    low, high = (
+        np.asarray(action_space[end], np.float32).reshape(-1) if end in action_space else None
+        for end in ("low", "high")
+    )
     hdf5 = folder / "main_data.hdf5"
     problems: Problems = {}
     start, dims = 0, None
     for steps in _hdf5_steps(hdf5, key) if hdf5.is_file() else _arrow_steps(folder, key):
         found = steps.observations.shape[1:], steps.actions.shape[1:]
         if dims is not None and found != dims:
-            raise ValueError(f"{source}: episodes differ in the dimensions of their observations or actions; get the dataset again")
+            raise ValueError(
+                f"{source}: episodes differ in the dimensions of their observations or actions; get the dataset again"
+            )
         truncated = flags(source, "truncations", steps.truncations, start, problems)
         truncated[-1] |= steps.last
         yield Log(
@@ -104,7 +122,10 @@ def minari_pieces(dataset: str | Path) -> Iterator[Log]:
             action_low=low,
             action_high=high,
             environment=_environment(metadata),
-            notes=(*notes, "Minari's datasets were collected again: their scores are not comparable with D4RL's tables"),
+            notes=(
+                *notes,
+                "Minari's datasets were collected again: their scores are not comparable with D4RL's tables",
+            ),
             problems=tuple(problems.values()),
         )
         start, dims = start + len(steps.rewards), found
@@ -119,9 +140,13 @@ def _hdf5_steps(path: Path, key: str | None) -> Iterator[_Steps]:
             columns = [find_in_file(file, f"{name}/{field}") for field in fields]
             for column, field in zip(columns, COLUMNS, strict=True):
                 if column is None:
-                    raise ValueError(f"{path}: truncated or damaged Minari file (no '{name}/{field}'); get the dataset again")
+                    raise ValueError(
+                        f"{path}: truncated or damaged Minari file (no '{name}/{field}'); get the dataset again"
+                    )
                 if not isinstance(column, h5py.Dataset):
-                    raise ValueError(f"{path}: '{name}/{field}' is a group, not one array; only flat arrays are supported")
+                    raise ValueError(
+                        f"{path}: '{name}/{field}' is a group, not one array; only flat arrays are supported"
+                    )
             observations, steps = columns[0], len(columns[2]) if columns[2].shape else 0
             if not steps:
                 continue
@@ -141,13 +166,17 @@ def _arrow_steps(folder: Path, key: str | None) -> Iterator[_Steps]:
         raise ValueError(
             f"{folder}: Minari's Arrow layout needs pyarrow ({error}). Install it with: pip install 'gridcount[tables]'"
         ) from error
-    from gridcount.data.tables import from_arrow
+    from gridcount.data.formats.tables import from_arrow
 
     for path in sorted(folder.glob("*/*.arrow"), key=lambda path: (_number(path.parent.name), path.name)):
         with open_arrow(path, "Minari") as file:
             if lost := [field for field in COLUMNS if file.names.count(field) != 1]:
-                raise ValueError(f"{path}: truncated or damaged Minari file (no column '{lost[0]}'); get the dataset again")
-            left = file.rows - 1  # actions, rewards and flags are padded by one row to the length of the observations
+                raise ValueError(
+                    f"{path}: truncated or damaged Minari file (no column '{lost[0]}'); get the dataset again"
+                )
+            left = (
+                file.rows - 1
+            )  # actions, rewards and flags are padded by one row to the length of the observations
             for table in file.batches(chunk_rows(file.row_bytes), list(COLUMNS), overlap=1):
                 observations = table.column("observations")
                 if key is not None:
@@ -168,7 +197,9 @@ def _entry(path: Path, observations: Any, key: str) -> Any:
 
     kind = observations.type
     if not arrow.types.is_struct(kind) or kind.get_field_index(key) < 0:
-        raise ValueError(f"{path}: its observations have no entry '{key}', which the metadata name; get the dataset again")
+        raise ValueError(
+            f"{path}: its observations have no entry '{key}', which the metadata name; get the dataset again"
+        )
     return arrow.chunked_array([observations.combine_chunks().field(key)])
 
 
@@ -180,7 +211,9 @@ def minari_environment(dataset: str | Path) -> Collected | None:
 def _environment(metadata: dict[str, Any]) -> Collected | None:
     spec = _space(metadata, "env_spec")
     found, options = spec.get("id"), spec.get("kwargs")
-    if not isinstance(found, str) or not re.fullmatch(r"[\w./-]+", found):  # a "module:id" from a file could run code
+    if not isinstance(found, str) or not re.fullmatch(
+        r"[\w./-]+", found
+    ):  # a "module:id" from a file could run code
         return None
     return Collected(found, tuple(sorted(set(options) - LOOKS)) if isinstance(options, dict) else ())
 
@@ -194,7 +227,9 @@ def _metadata(folder: Path) -> dict[str, Any]:
         if (folder / "metadata.json").is_file():
             metadata = json.loads((folder / "metadata.json").read_text())
         else:
-            with open_hdf5(folder / "main_data.hdf5", "Minari file", "dataset") as file:  # before version 0.5 Minari kept it there
+            with open_hdf5(
+                folder / "main_data.hdf5", "Minari file", "dataset"
+            ) as file:  # before version 0.5 Minari kept it there
                 metadata = dict(file.attrs)
     except (OSError, ValueError) as error:
         raise ValueError(f"{folder}: its metadata cannot be read ({error}); get the dataset again") from error
@@ -219,11 +254,15 @@ def _observation_key(folder: Path, space: dict[str, Any]) -> tuple[str | None, t
     if kind == "Box" and len(space.get("shape", [0])) == 1:
         return None, ()
     if kind == "Box":
-        raise ValueError(f"{folder}: observations have shape {space['shape']}, such as images; only flat vectors are supported")
+        raise ValueError(
+            f"{folder}: observations have shape {space['shape']}, such as images; only flat vectors are supported"
+        )
     parts = space.get("subspaces", space.get("spaces", {})) if kind == "Dict" else {}
     if "observation" in parts:
         rest = sorted(set(parts) - {"observation"})
-        return "observation", (f"observations are a Dict: 'observation' is used, {', '.join(rest) or 'nothing'} is ignored",)
+        return "observation", (
+            f"observations are a Dict: 'observation' is used, {', '.join(rest) or 'nothing'} is ignored",
+        )
     raise ValueError(
         f"{folder}: observations are of type {kind}{f' with {sorted(parts)}' if parts else ''}; only flat numbers are supported,"
         " so write them to a table and import it with: gridcount data import FILE --name NAME"

@@ -14,9 +14,9 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.memory import memory_limit
-from gridcount.data.transitions import Bool, Float, Float32, Transitions, name_dimensions
 from gridcount.files import on_full_disk
+from gridcount.files.memory import memory_limit
+from gridcount.transitions import Bool, Float, Float32, Transitions, name_dimensions
 
 NUMBERS = ("observation", "action", "reward", "next_observation")  # columns that may be left on disk
 FLAGS = ("terminated", "truncated")  # a byte per row each: always in memory
@@ -30,7 +30,9 @@ class BadValue(ValueError):
         self.column, self.row = column, row
 
 
-Problems = dict[str, BadValue]  # column -> its first bad value; readers record it and continue, so that a check covers the rest
+Problems = dict[
+    str, BadValue
+]  # column -> its first bad value; readers record it and continue, so that a check covers the rest
 
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -93,7 +95,9 @@ class Log:
     environment: Collected | None = None  # the recorded environment of the log
     notes: tuple[str, ...] = ()  # decisions of the reader, for the user
     stated_rows: int = 0  # of a piece: rows of the whole log according to the file; 0: unknown
-    problems: tuple[BadValue, ...] = ()  # values that could not be read, up to and including these rows; NaN replaces them
+    problems: tuple[
+        BadValue, ...
+    ] = ()  # values that could not be read, up to and including these rows; NaN replaces them
 
     def __post_init__(self) -> None:
         """Validate the lengths of columns, and name the dimensions."""
@@ -113,7 +117,9 @@ class Log:
             )
         name_dimensions(self)
         if len(self.next_observation_names) != len(self.observation_names):
-            object.__setattr__(self, "next_observation_names", tuple(f"next {name}" for name in self.observation_names))
+            object.__setattr__(
+                self, "next_observation_names", tuple(f"next {name}" for name in self.observation_names)
+            )
 
     def __len__(self) -> int:
         return len(self.reward)
@@ -146,7 +152,9 @@ def spooled(source: str, pieces: Iterable[Log], folder: Path) -> Iterator[Log]:
         yield log
 
 
-def _gather(source: str, pieces: Iterable[Log], sink: Callable[[], "_InMemory | _OnDisk"], limit: float, where: str) -> Log:
+def _gather(
+    source: str, pieces: Iterable[Log], sink: Callable[[], "_InMemory | _OnDisk"], limit: float, where: str
+) -> Log:
     sinks: dict[str, _InMemory | _OnDisk] = {}
     last, taken = None, 0
     for last in pieces:
@@ -208,7 +216,9 @@ class _OnDisk:
 
 
 def _empty(source: str) -> ValueError:
-    return ValueError(f"{source}: 'observations' is empty; the file holds no transition. Generate or download it again")
+    return ValueError(
+        f"{source}: 'observations' is empty; the file holds no transition. Generate or download it again"
+    )
 
 
 def log_of(data: Transitions) -> Log:
@@ -230,25 +240,35 @@ def log_of(data: Transitions) -> Log:
 def validate_numeric(source: str, key: str, dtype: np.dtype[Any]) -> None:
     """Raise BadValue if a column does not hold numbers or booleans."""
     if dtype.kind not in "biuf":
-        raise BadValue(f"{source}: '{key}' has dtype {dtype}; it must hold numbers or booleans, so convert it first", key, None)
+        raise BadValue(
+            f"{source}: '{key}' has dtype {dtype}; it must hold numbers or booleans, so convert it first",
+            key,
+            None,
+        )
 
 
 def validate_matrix(source: str, key: str, shape: tuple[int, ...]) -> None:
     """Raise ValueError if a column does not hold one vector per row."""
     if len(shape) != 2 or not shape[1]:
-        raise ValueError(f"{source}: '{key}' has shape {shape}; expected (rows, dimensions), so reshape it first")
+        raise ValueError(
+            f"{source}: '{key}' has shape {shape}; expected (rows, dimensions), so reshape it first"
+        )
 
 
 def validate_vector(source: str, key: str, shape: tuple[int, ...]) -> None:
     """Raise ValueError if a column does not hold one value per row."""
     if len(shape) != 1 and (len(shape) != 2 or shape[1] != 1):
-        raise ValueError(f"{source}: '{key}' has shape {shape}; expected (rows,) or (rows, 1), so reshape it first")
+        raise ValueError(
+            f"{source}: '{key}' has shape {shape}; expected (rows,) or (rows, 1), so reshape it first"
+        )
 
 
 def matrix(source: str, key: str, column: NDArray[Any]) -> Float32:
     """A column of vectors, in single precision."""
     validate_matrix(source, key, column.shape)
-    with np.errstate(over="ignore"):  # a number beyond single precision becomes inf, which is reported with its row
+    with np.errstate(
+        over="ignore"
+    ):  # a number beyond single precision becomes inf, which is reported with its row
         return column.astype(np.float32, copy=False)
 
 

@@ -7,18 +7,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.log import NUMBERS, Log
-from gridcount.data.transitions import ACTION_SLACK, Bool, Float, Float32, Transitions, chunks, validate_action_range, validate_finite
+from gridcount.data.formats.log import NUMBERS, Log
+from gridcount.transitions import (
+    ACTION_SLACK,
+    Bool,
+    Float,
+    Float32,
+    Transitions,
+    chunks,
+    validate_action_range,
+    validate_finite,
+)
 
-Bounds = tuple[float | Sequence[float], float | Sequence[float]]  # values mapped to -1 and 1, for all action dimensions or for each
+Bounds = tuple[
+    float | Sequence[float], float | Sequence[float]
+]  # values mapped to -1 and 1, for all action dimensions or for each
 
 
 @dataclass(frozen=True)
 class ActionUnits:
     """How the actions of a log are scaled to [-1, 1]."""
 
-    scale_actions: bool = False  # scale each action dimension from its range in the data to [-1, 1], and store its units
-    action_low: tuple[float, ...] = ()  # value that is mapped to -1, such as the actuator's limit: one for all actions or for each
+    scale_actions: bool = (
+        False  # scale each action dimension from its range in the data to [-1, 1], and store its units
+    )
+    action_low: tuple[
+        float, ...
+    ] = ()  # value that is mapped to -1, such as the actuator's limit: one for all actions or for each
     action_high: tuple[float, ...] = ()  # value that is mapped to 1
 
     @property
@@ -52,7 +67,11 @@ class Cut:
         log, keep, terminated = self.log, self.keep[part], self.log.terminated[part]
         kept = slice(None) if keep.all() else keep  # a slice copies nothing
         action = log.action[part]
-        action = action.astype(np.float32, copy=False) if self.units is None else np.clip(scaled(action, *self.units), -1, 1)
+        action = (
+            action.astype(np.float32, copy=False)
+            if self.units is None
+            else np.clip(scaled(action, *self.units), -1, 1)
+        )
         if log.next_observation is not None:
             next_observation = log.next_observation[part]
         else:
@@ -73,11 +92,16 @@ class Cut:
     def pieces(self) -> Iterator[dict[str, NDArray[Any]]]:
         """All transitions, some at a time."""
         log = self.log
-        return (self.rows(part) for part in chunks(len(log), 8 * log.observation.shape[1] + 4 * log.action.shape[1]))
+        return (
+            self.rows(part)
+            for part in chunks(len(log), 8 * log.observation.shape[1] + 4 * log.action.shape[1])
+        )
 
     def transitions(self) -> Transitions:
         """All transitions, in memory."""
-        units: dict[str, Any] = {} if self.units is None else dict(zip(("action_low", "action_high"), self.units, strict=True))
+        units: dict[str, Any] = (
+            {} if self.units is None else dict(zip(("action_low", "action_high"), self.units, strict=True))
+        )
         return Transitions(
             **self.rows(slice(0, len(self.log))),
             name=self.name,
@@ -87,7 +111,9 @@ class Cut:
         )
 
 
-def cut(log: Log, name: str | None = None, scale_actions: bool = False, action_bounds: Bounds | None = None) -> Cut:
+def cut(
+    log: Log, name: str | None = None, scale_actions: bool = False, action_bounds: Bounds | None = None
+) -> Cut:
     """Select the rows of a log that become transitions; raises ValueError for invalid values.
 
     An episode ends at a terminal, or without one where it was truncated; if both are set, it is terminal. Where the log has
@@ -108,13 +134,19 @@ def cut(log: Log, name: str | None = None, scale_actions: bool = False, action_b
     keep, end = np.ones(len(log), dtype=bool), log.end
     if log.next_observation is None:
         keep = ~end | log.terminated
-        end = log.terminated | np.roll(~keep, -1)  # the row before a dropped one becomes the last of its episode
+        end = log.terminated | np.roll(
+            ~keep, -1
+        )  # the row before a dropped one becomes the last of its episode
     if not keep.any():
-        raise ValueError(f"{log.source}: no transition remains, because every episode has one row and 'next_observations' is missing")
+        raise ValueError(
+            f"{log.source}: no transition remains, because every episode has one row and 'next_observations' is missing"
+        )
     return Cut(log, log.source if name is None else name, keep, end, units)
 
 
-def to_transitions(log: Log, name: str | None = None, scale_actions: bool = False, action_bounds: Bounds | None = None) -> Transitions:
+def to_transitions(
+    log: Log, name: str | None = None, scale_actions: bool = False, action_bounds: Bounds | None = None
+) -> Transitions:
     """The transitions of a log; see `cut`."""
     return cut(log, name, scale_actions, action_bounds).transitions()
 
@@ -126,10 +158,14 @@ def action_units(log: Log, scale_actions: bool, bounds: Bounds | None) -> tuple[
         given = [np.atleast_1d(np.asarray(end, np.float64)) for end in bounds]
         for flag, end in zip(("--action-low", "--action-high"), given, strict=True):
             if end.shape not in ((1,), (dims,)):
-                raise ValueError(f"{log.source}: {flag} gives {end.size} numbers for {dims} actions; give one for all or one for each")
+                raise ValueError(
+                    f"{log.source}: {flag} gives {end.size} numbers for {dims} actions; give one for all or one for each"
+                )
         low, high = (np.broadcast_to(end, dims).copy() for end in given)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
-            raise ValueError(f"{log.source}: actions cannot lie between {low} and {high}; --action-low must be below --action-high")
+            raise ValueError(
+                f"{log.source}: actions cannot lie between {low} and {high}; --action-low must be below --action-high"
+            )
         return low, high
     if not scale_actions:
         return None
@@ -162,7 +198,9 @@ def scaled(action: Float, low: Float, high: Float) -> Float32:
 def rounding(low: Float, high: Float) -> Float:
     """The tolerance beyond [-1, 1] for rounding to single precision."""
     width = np.where(high > low, high - low, 1)
-    slack: Float = ACTION_SLACK + 2 * float(np.finfo(np.float32).eps) * np.maximum(np.abs(low), np.abs(high)) / width
+    slack: Float = (
+        ACTION_SLACK + 2 * float(np.finfo(np.float32).eps) * np.maximum(np.abs(low), np.abs(high)) / width
+    )
     return slack
 
 
@@ -183,4 +221,6 @@ def _validate_bounds(log: Log, units: tuple[Float, Float], given: bool) -> None:
 
 def bounds_advice(given: bool) -> str:
     """Advice for an action outside the given bounds, or outside those that the file declares."""
-    return f"{'widen' if given else 'set wider bounds with'} --action-low and --action-high, or repair that row"
+    return (
+        f"{'widen' if given else 'set wider bounds with'} --action-low and --action-high, or repair that row"
+    )

@@ -13,8 +13,8 @@ from rich.text import Text
 
 from gridcount.counts.auto import auto_bins, auto_pessimism, auto_q_floor
 from gridcount.counts.grid import DEFAULT_RESOLUTION, StateCells, StateResolution, fit_states
-from gridcount.data.paper import PAPER, PaperRow
-from gridcount.data.transitions import Transitions, chunks
+from gridcount.paper import PAPER, PaperRow
+from gridcount.transitions import Transitions, chunks
 
 DISCOUNT = 0.99  # what the suggested q_floor assumes
 HISTOGRAM_BINS = 40
@@ -117,7 +117,11 @@ def describe(
         reward_mean=reward_mean,
         reward_high=reward_high,
         reward_middle=(reward_low + reward_high) / 2,
-        observation=_dimensions(data.observation_names, data.observation, lambda d: grid.state_bins if d in grid.state_columns else 0),
+        observation=_dimensions(
+            data.observation_names,
+            data.observation,
+            lambda d: grid.state_bins if d in grid.state_columns else 0,
+        ),
         action=_in_units(data, _dimensions(data.action_names, data.action, lambda _: grid.bins)),
         coverage=grid,
         suggestions={
@@ -130,11 +134,18 @@ def describe(
 
 
 def coverage(
-    data: Transitions, bins: int, state_bins: int | None = None, state_resolution: StateResolution = DEFAULT_RESOLUTION
+    data: Transitions,
+    bins: int,
+    state_bins: int | None = None,
+    state_resolution: StateResolution = DEFAULT_RESOLUTION,
 ) -> Coverage:
     """How many cells the log visits, and how evenly, on GPC-SAC's grid."""
-    cells, (state, _) = fit_states(data.observation, data.next_observation, bins, state_bins, state_resolution)
-    actions, (action,) = StateCells.fit(data.action, bins=bins)  # ranked cells, which need no table of (bins + 1)^dims entries
+    cells, (state, _) = fit_states(
+        data.observation, data.next_observation, bins, state_bins, state_resolution
+    )
+    actions, (action,) = StateCells.fit(
+        data.action, bins=bins
+    )  # ranked cells, which need no table of (bins + 1)^dims entries
     visits = np.bincount(state, minlength=cells.n_cells)
     visits = np.sort(visits[visits > 0])[::-1]  # cells of next observations only do not count as visits
     pair = state.astype(np.int64) * actions.n_cells + action
@@ -153,12 +164,22 @@ def coverage(
 
 def summarise(values: NDArray[np.float64]) -> Summary:
     """Five figures and a histogram."""
-    width = np.ptp(values) or 1.0  # scaled first, because NumPy cannot make bins of values that differ only in the last digits
+    width = (
+        np.ptp(values) or 1.0
+    )  # scaled first, because NumPy cannot make bins of values that differ only in the last digits
     histogram, _ = np.histogram((values - values.min()) / width, bins=HISTOGRAM_BINS, range=(0, 1))
-    return Summary(float(values.min()), float(values.mean()), float(np.median(values)), float(values.max()), histogram.tolist())
+    return Summary(
+        float(values.min()),
+        float(values.mean()),
+        float(np.median(values)),
+        float(values.max()),
+        histogram.tolist(),
+    )
 
 
-def _dimensions(names: tuple[str, ...], column: NDArray[np.float32], bins: Callable[[int], int]) -> list[Dimension]:
+def _dimensions(
+    names: tuple[str, ...], column: NDArray[np.float32], bins: Callable[[int], int]
+) -> list[Dimension]:
     dims = column.shape[1]
     low, high = column.min(axis=0), column.max(axis=0)
     mean = column.mean(axis=0, dtype=np.float64)
@@ -166,12 +187,17 @@ def _dimensions(names: tuple[str, ...], column: NDArray[np.float32], bins: Calla
     for rows in chunks(len(column), 4 * dims):
         square += np.square(column[rows] - mean).sum(axis=0)
     deviation = np.sqrt(square / len(column))
-    return [Dimension(names[d], float(low[d]), float(mean[d]), float(high[d]), float(deviation[d]), bins(d)) for d in range(dims)]
+    return [
+        Dimension(names[d], float(low[d]), float(mean[d]), float(high[d]), float(deviation[d]), bins(d))
+        for d in range(dims)
+    ]
 
 
 def _in_units(data: Transitions, actions: list[Dimension]) -> list[Dimension]:
     """Statistics of actions in the log's units."""
-    low, mean, high = (data.in_units(np.array([getattr(each, end) for each in actions])) for end in ("low", "mean", "high"))
+    low, mean, high = (
+        data.in_units(np.array([getattr(each, end) for each in actions])) for end in ("low", "mean", "high")
+    )
     width = (np.asarray(data.action_high, np.float64) - data.action_low) / 2
     scaled = zip(actions, low.tolist(), mean.tolist(), high.tolist(), width.tolist(), strict=True)
     return [replace(each, low=a, mean=b, high=c, deviation=each.deviation * w) for each, a, b, c, w in scaled]
@@ -200,7 +226,10 @@ def render(description: Description) -> RenderableType:
     c = d.coverage
     facts.add_row("grid", Text(c.grid))
     facts.add_row("", f"{c.state_cells:,} state cells visited, {c.pairs:,} (state, action) cells")
-    facts.add_row("", f"the top 1 % of cells take {c.top_share:.1%} of the visits; {c.seen_once:.1%} of the cells were seen once")
+    facts.add_row(
+        "",
+        f"the top 1 % of cells take {c.top_share:.1%} of the visits; {c.seen_once:.1%} of the cells were seen once",
+    )
 
     ranges = Table("dimension", "low", "mean", "high", "deviation", "bins")
     for dimension in (*d.observation, *d.action):
@@ -227,5 +256,7 @@ def _paper_table(d: Description, paper: dict[str, float]) -> Table:
     }
     table = Table("", "the paper", "here", title="compared with the paper", title_justify="left")
     for field in PaperRow._fields:
-        table.add_row(field.replace("_", " "), f"{paper[field]:.4g}", f"{ours[field]:.4g}" if field in ours else "")
+        table.add_row(
+            field.replace("_", " "), f"{paper[field]:.4g}", f"{ours[field]:.4g}" if field in ours else ""
+        )
     return table

@@ -8,7 +8,7 @@ from typing import Any
 
 import h5py
 
-from gridcount.data.memory import memory_limit
+from gridcount.files.memory import memory_limit
 
 MOST_COMPRESSED = 2000  # the compression of HDF5 files cannot exceed this factor
 SLACK = 1 << 16  # bytes that a compression may add to values that cannot be compressed
@@ -37,7 +37,9 @@ def find_in_file(file: h5py.File, key: str) -> Any:
     found = None if place is None else file[place]
     if isinstance(found, h5py.Dataset):
         if found.external:
-            raise _external_error(file, key, f"its values are stored in another file ('{found.external[0][0]}')")
+            raise _external_error(
+                file, key, f"its values are stored in another file ('{found.external[0][0]}')"
+            )
         if found.is_virtual:
             raise _external_error(file, key, "it is a virtual dataset, composed of other files")
     return found
@@ -82,14 +84,20 @@ def validate_size(source: str, key: str, dataset: h5py.Dataset) -> None:
     piece = dataset.dtype.itemsize * math.prod(dataset.chunks or (0,))
     most = MOST_COMPRESSED * Path(dataset.file.filename).stat().st_size
     if dataset.nbytes > most or piece > most:
-        raise ValueError(f"{source}: '{key}' claims shape {dataset.shape}, more than the file can hold; it is damaged, get it again")
+        raise ValueError(
+            f"{source}: '{key}' claims shape {dataset.shape}, more than the file can hold; it is damaged, get it again"
+        )
     if len(_compressions(dataset)) > 1:
-        raise ValueError(f"{source}: '{key}' is compressed more than once, so its size is unknown; write it with one compression")
+        raise ValueError(
+            f"{source}: '{key}' is compressed more than once, so its size is unknown; write it with one compression"
+        )
     if (largest := _largest_stored(dataset)) > 2 * piece + SLACK:
         size = f"stored in a chunk of {largest:,} bytes, but its values take {piece:,}"
         raise ValueError(f"{source}: '{key}' is {size}; it is damaged, get it again")
     if piece > memory_limit() / 2:
-        raise ValueError(f"{source}: '{key}' is stored in chunks of {piece / 2**30:.1f} GiB, too large for this machine's memory")
+        raise ValueError(
+            f"{source}: '{key}' is stored in chunks of {piece / 2**30:.1f} GiB, too large for this machine's memory"
+        )
 
 
 def _compressions(dataset: h5py.Dataset) -> list[int]:

@@ -1,0 +1,1 @@
+"""The quality of a dataset: one scan, its problems, its description."""
