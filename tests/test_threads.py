@@ -57,6 +57,32 @@ print(os.environ["PJRT_NPROC"])
 """
 
 
+COMPUTED = """
+import threading, time
+import jax
+import jax.numpy as jnp
+from gridcount.training.machine import limit_threads
+
+limit_threads()
+squares = jnp.eye(256)
+program = jax.jit(lambda x: jax.lax.scan(lambda y, _: (jnp.tanh(y @ x), None), x, None, length=500)[0])
+program = program.lower(squares).compile()
+
+def run():
+    before, before_all = time.thread_time(), time.process_time()
+    program(squares).block_until_ready()
+    print((time.thread_time() - before) / (time.process_time() - before_all))
+
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+"""
+
+
+def test_a_seed_computes_on_the_thread_that_calls_it() -> None:
+    assert float(own_process("-c", COMPUTED)) > 0.8  # or seeds would wait for each other
+
+
 def test_the_users_own_number_of_threads_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     from gridcount.training.machine import describe_machine, limit_threads
 

@@ -97,6 +97,8 @@ def limit_threads(directory: Path | None = None) -> None:
     additions and so the last bits: the run in `directory`, if there is one, keeps the number it began with.
     """
     start = describe_starts(directory)[0] if directory is not None else Start()
+    # otherwise all seeds would share one thread of JAX
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
     recorded = start.threads or start.cores_used or 1
     os.environ.setdefault(THREADS, str(max(1, min(recorded, len(available_cores())))))
 
