@@ -35,6 +35,7 @@ from gridcount.training.experiment import (
     validate_findings,
 )
 from gridcount.training.logs import Row, read_rows
+from gridcount.training.machine import limit_threads
 from gridcount.training.policies import policies_of
 from gridcount.training.progress import ConsoleDisplay, Display
 from gridcount.training.run import Stops, never_stop
@@ -91,6 +92,7 @@ def train(
     if env is not None:
         trust(env)
     keep_compiled()
+    limit_threads()
     console = _console(progress)
     loaded = data if isinstance(data, Transitions) else load(data, memory_map=None, console=console)
     report = check(loaded)
@@ -177,6 +179,7 @@ class Run:
     ) -> Self:
         """Resume a stopped run, or make it longer. Data that was not read from a file must be passed again."""
         keep_compiled()
+        limit_threads(self.directory)
         plan = runs.read_plan(self.directory)
         algorithm = runs.algorithm_of(self.directory)
         try:

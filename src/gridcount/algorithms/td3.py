@@ -6,6 +6,7 @@ Its steps are functions, so that relatives call them instead of inheriting. The 
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -80,10 +81,11 @@ class TD3(TD3Fields):
         return state.policy.actor()
 
 
+@partial(jax.jit, static_argnames=("config", "observation_dim", "action_dim", "norm_after"))
 def init_networks(
     config: TD3Fields, key: Array, observation_dim: int, action_dim: int, *, norm_after: bool = False
 ) -> TD3State:
-    """Random networks, and targets equal to them."""
+    """Random networks, and targets equal to them; one program, which starts faster than many small ones."""
     policy_key, critic_key = jax.random.split(key)
     policy = Deterministic(observation_dim, action_dim, config.hidden, policy_key)
     critics = Critics(
