@@ -30,6 +30,7 @@ from gridcount.cli import main
 from gridcount.report.scores import headline_scores, in_words
 from gridcount.training import run as runs
 from gridcount.training.divergence import Diverged
+from gridcount.training.plan import Plan
 
 SUITE = """
 title = "two algorithms in a maze"
@@ -188,7 +189,7 @@ def test_one_seed_of_two_that_diverges_leaves_the_other_its_run(
     cell = next(cell for cell in read_suite(str(finished[0])).cells() if cell.algorithm == "sac")
     train = runs.train
 
-    def exploding(plan: runs.Plan, *words: Any, **named: Any) -> None:
+    def exploding(plan: Plan, *words: Any, **named: Any) -> None:
         train(plan, *words, **named)
         if 1 in plan.seeds:
             raise Diverged(1, "metric 'critic_loss' became inf", 300, "")

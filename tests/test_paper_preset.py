@@ -16,7 +16,7 @@ from gridcount.algorithms.sac import SAC, init_networks
 from gridcount.benchmark.suites import read_suite
 from gridcount.catalogue import NAMES
 from gridcount.networks import MLP, TanhGaussian
-from gridcount.training.run import settings
+from gridcount.training.plan import settings
 
 
 @pytest.mark.parametrize("dataset", [*NAMES, "a log of mine"])

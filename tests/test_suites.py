@@ -11,7 +11,7 @@ from gridcount.benchmark.suites import Suite, Variant, narrow, read_suite, suite
 from gridcount.cli import main
 from gridcount.commands.benchmark import Benchmark, _narrowed
 from gridcount.paper import PAPER
-from gridcount.training.run import settings
+from gridcount.training.plan import settings
 
 
 def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() -> None:

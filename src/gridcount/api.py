@@ -35,6 +35,7 @@ from gridcount.training.experiment import (
     validate_findings,
 )
 from gridcount.training.logs import Row, read_rows
+from gridcount.training.plan import Plan, algorithm_of, read_plan
 from gridcount.training.policies import policies_of
 from gridcount.training.progress import ConsoleDisplay, Display
 from gridcount.training.run import Stops, never_stop
@@ -99,7 +100,7 @@ def train(
     )
     name, made = _algorithm(algorithm, loaded.name, preset, changes)
     environment, unscored = find_environment(loaded.name, env)
-    plan = runs.Plan(
+    plan = Plan(
         dataset=loaded.name if isinstance(data, Transitions) else resolved_name(str(data)),
         environment=environment,
         algorithm=name,
@@ -140,12 +141,12 @@ class Run:
 
     def __init__(self, directory: str | Path):
         self.directory = Path(directory)
-        runs.read_plan(self.directory)  # raises an error if it is not a run
+        read_plan(self.directory)  # raises an error if it is not a run
 
     @property
     def config(self) -> dict[str, Any]:
         """Everything the run's results depend on, besides code and machine."""
-        return asdict(runs.read_plan(self.directory))
+        return asdict(read_plan(self.directory))
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
@@ -177,8 +178,8 @@ class Run:
     ) -> Self:
         """Resume a stopped run, or make it longer. Data that was not read from a file must be passed again."""
         keep_compiled()
-        plan = runs.read_plan(self.directory)
-        algorithm = runs.algorithm_of(self.directory)
+        plan = read_plan(self.directory)
+        algorithm = algorithm_of(self.directory)
         try:
             _, data = load_again(self.directory, data)
         except ValueError as error:
@@ -209,7 +210,7 @@ class Run:
         return figure
 
     def __repr__(self) -> str:
-        plan = runs.read_plan(self.directory)
+        plan = read_plan(self.directory)
         saved = numbered(self.directory / "checkpoints")
         done = int(saved[-1].stem) if saved else 0
         updates = f"{done:,} updates" if done == plan.updates else f"{done:,} of {plan.updates:,} updates"

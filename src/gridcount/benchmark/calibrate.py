@@ -19,7 +19,7 @@ from gridcount.benchmark.cells import Cell
 from gridcount.benchmark.timings import keep_timing, read_timings
 from gridcount.catalogue import NAMES
 from gridcount.data.load import load
-from gridcount.training.run import settings
+from gridcount.training.plan import settings
 from gridcount.transitions import Transitions
 
 ROWS, UPDATES = 2_000, 20

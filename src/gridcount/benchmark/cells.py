@@ -26,6 +26,7 @@ from gridcount.training.divergence import Diverged
 from gridcount.training.experiment import Experiment, load_checked
 from gridcount.training.logs import Row, headline, read_rows
 from gridcount.training.machine import describe_starts, peak_gigabytes
+from gridcount.training.plan import Plan, fingerprint, read_plan, settings
 from gridcount.training.times import Times, add_times, keep_times, read_times
 
 SEEDS = "--seeds-"  # between a directory's experiment and its seeds
@@ -64,7 +65,7 @@ class Cell:
         if not self.reading:
             del facts["reading"]  # which is newer than the first results
         text = json.dumps(
-            [facts, with_old_names(type(algorithm), runs.settings(algorithm)), self.origin()], sort_keys=True
+            [facts, with_old_names(type(algorithm), settings(algorithm)), self.origin()], sort_keys=True
         )
         safe = re.sub(r"[^\w.-]", "_", self.dataset)  # it is part of file names and patterns
         return "--".join((self.algorithm, safe, hashlib.sha256(text.encode()).hexdigest()[:10]))
@@ -119,7 +120,7 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
     """Train and score a cell in its directory, resuming if it was stopped; returns the rows of the results store."""
     with locked(directory / "cell"):  # a worker of a killed run may still be saving
         environment = cell.environment or (cell.dataset if has_environment(cell.dataset) else None)
-        plan = runs.Plan(
+        plan = Plan(
             dataset=cell.data,
             environment=environment if cell.scored else None,
             algorithm=cell.algorithm,
@@ -170,7 +171,7 @@ def rows_of(cell: Cell, directory: Path) -> list[Row]:
 
 def facts_of(cell: Cell, directory: Path) -> Row:
     """The columns that all rows of a cell share."""
-    plan = runs.read_plan(directory)
+    plan = read_plan(directory)
     starts = describe_starts(directory)
     start = starts[-1]
     kind = cell.origin().split()[0]
@@ -325,7 +326,7 @@ def _sha256(path: str) -> str:
 @cache
 def _content(name: str, dataset: str) -> str:
     try:
-        return runs.fingerprint(load(name))
+        return fingerprint(load(name))
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{dataset} cannot be read from {name}: {error}") from error
 

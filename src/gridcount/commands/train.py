@@ -34,6 +34,7 @@ from gridcount.training.experiment import (
     find_environment,
     load_checked,
 )
+from gridcount.training.plan import Plan, read_plan
 from gridcount.training.progress import ConsoleDisplay
 from gridcount.transitions import Transitions
 
@@ -92,7 +93,7 @@ def train(words: list[str]) -> int:
         find_unfinished(options.run, resolved_name(options.dataset), options.algo) if options.resume else None
     )
     environment, unscored = find_environment(options.dataset, options.env)
-    plan = replace(_plan(options, runs.read_plan(resumed) if resumed else None), environment=environment)
+    plan = replace(_plan(options, read_plan(resumed) if resumed else None), environment=environment)
     plan.check()  # before a dataset is generated or read
     data = _load(plan, options.memory_map, console)
     if options.env is None:  # a default environment must not stop the training
@@ -133,7 +134,7 @@ def train(words: list[str]) -> int:
     return 0
 
 
-def _load(plan: runs.Plan, memory_map: bool, console: Console) -> Transitions:
+def _load(plan: Plan, memory_map: bool, console: Console) -> Transitions:
     """Load the data of a plan, with a progress bar for generated mazes and a table of problems."""
 
     def show(name: str, findings: list[checks.Finding]) -> None:
@@ -207,7 +208,7 @@ def _default_algorithm(words: list[str]) -> str:
     """
     run = _value(words, "--run")
     if "--resume" in words and run and (Path(run) / "config.json").is_file():
-        return runs.read_plan(Path(run)).algorithm
+        return read_plan(Path(run)).algorithm
     named = [word for before, word in pairwise(["", *words]) if before != "--run"] + [_value(words, "--env")]
     published = next((name for name in named if name in NAMES), "")
     return default_algorithm(published or "", _value(words, "--preset") or Train.preset)
@@ -227,7 +228,7 @@ def _preset_name(options: Train) -> str:
     return next((name for name in (options.dataset, options.env) if name in NAMES), "") or ""
 
 
-def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
+def _plan(options: Train, before: Plan | None) -> Plan:
     """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is filled in later."""
     planned = planned_updates(options.algo, _preset_name(options), options.preset)
     recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
@@ -235,7 +236,7 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
     if before is not None:  # the run's own value if the flag is not given
         columns = columns or before.columns
         units = units if units != ActionUnits() else before.action_units()
-    return runs.Plan(
+    return Plan(
         dataset=resolved_name(options.dataset),
         environment=None,
         algorithm=options.algo,

@@ -11,7 +11,7 @@ from gridcount.report.experiments import RUNS
 from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row
 from gridcount.training.machine import describe_starts
-from gridcount.training.run import read_plan
+from gridcount.training.plan import read_plan
 from gridcount.training.times import read_times
 
 
