@@ -35,7 +35,7 @@ def test_the_floor_stays_0_where_rewards_are_negative_and_the_fast_preset_s_foll
     assert paper.q_floor == 0
     assert fast.q_floor == pytest.approx(float(data.reward.min()) / 0.01)
     suite = read_suite("ablation-floor")
-    assert {cell.changes["q_floor"] for cell in suite.cells()} == {0.0, "auto"}
+    assert {cell.plan.fields["q_floor"] for cell in suite.cells()} == {0.0, "auto"}
 
 
 def test_the_published_initialisation_is_that_of_the_authors_code() -> None:

@@ -201,7 +201,7 @@ def test_what_was_recorded_as_published_is_what_it_did_and_the_same_experiment()
     assert {config["state_resolution"] for config in configs} == {"leading"}
     cell = Suite("s", "t", ("hopper-medium-v2",), ("gpc-sac",), preset="fast").cells()[0]
     keys = {
-        each: replace(cell, changes={"state_resolution": each}).key()
+        each: cell.changed(fields=cell.plan.fields | {"state_resolution": each}).key()
         for each in ("leading", "rounded", "even", "exact")
     }
     assert keys["leading"] == cell.key()

@@ -5,21 +5,18 @@ import json
 import os
 import re
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import with_old_names
 from gridcount.catalogue import MAZE_NAMES, NAMES
-from gridcount.data.formats.columns import ROLES
 from gridcount.data.load import load
 from gridcount.data.quality import check as checks
 from gridcount.data.store.download import published
 from gridcount.data.store.mazes import FORMAT, is_generated
-from gridcount.evaluation.environments import has_environment
 from gridcount.files import decode_record, locked, read_record, write_whole
 from gridcount.training import run as runs
 from gridcount.training.divergence import Diverged
@@ -34,24 +31,36 @@ SEEDS = "--seeds-"  # between a directory's experiment and its seeds
 
 @dataclass(frozen=True)
 class Cell:
-    """All settings that affect a cell's results, besides code and machine."""
+    """A plan as part of a suite."""
 
     suite: str
-    algorithm: str
-    dataset: str  # as tables call it
     variant: str  # an ablation's setting; "" for the preset itself
-    preset: str
-    changes: dict[str, Any]  # fields that differ from the preset
-    seeds: tuple[int, ...]
-    updates: int
-    evaluate_every: int
-    episodes: int
-    data: str  # what is loaded: the dataset's name, or a file
-    environment: str | None = None  # where policies are scored; None: the dataset's own, if it has one
-    scored: bool = True  # whether policies are rolled out at all
-    reading: dict[str, Any] = field(
-        default_factory=dict
-    )  # of a table: its columns by role, and the units of its actions
+    plan: Plan  # what is run
+    scored: bool = True  # whether the suite rolls policies out at all
+
+    @property
+    def algorithm(self) -> str:
+        """Its name in the registry."""
+        return self.plan.algorithm
+
+    @property
+    def dataset(self) -> str:
+        """Its name in tables."""
+        return self.plan.title
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Trained together."""
+        return self.plan.seeds
+
+    @property
+    def updates(self) -> int:
+        """Of each seed."""
+        return self.plan.updates
+
+    def changed(self, **fields: Any) -> "Cell":
+        """The cell with other values in its plan."""
+        return replace(self, plan=replace(self.plan, **fields))
 
     @property
     def label(self) -> str:
@@ -60,31 +69,49 @@ class Cell:
 
     def key(self) -> str:
         """A name for all settings except the seeds: cells with the same key are seeds of the same experiment."""
-        algorithm = make_algorithm(self.algorithm, self.dataset, self.preset, **self.changes)
-        facts = asdict(replace(self, seeds=(), suite="", variant="", preset="", changes={}, data=""))
-        if not self.reading:
-            del facts["reading"]  # which is newer than the first results
+        algorithm = self.plan.make_algorithm()
         text = json.dumps(
-            [facts, with_old_names(type(algorithm), settings(algorithm)), self.origin()], sort_keys=True
+            [self._identity(), with_old_names(type(algorithm), settings(algorithm)), self.origin()],
+            sort_keys=True,
         )
         safe = re.sub(r"[^\w.-]", "_", self.dataset)  # it is part of file names and patterns
         return "--".join((self.algorithm, safe, hashlib.sha256(text.encode()).hexdigest()[:10]))
 
+    def _identity(self) -> dict[str, Any]:
+        """What a key is made of besides hyper-parameters and data, in the form of the first results: it never changes."""
+        plan, reading = self.plan, self.plan.reading()
+        return {
+            "algorithm": plan.algorithm,
+            "dataset": plan.title,
+            "updates": plan.updates,
+            "evaluate_every": plan.evaluate_every,
+            "episodes": plan.episodes,
+            "environment": plan.named_environment,
+            "scored": self.scored,
+            **({"reading": reading} if reading else {}),  # which is newer than the first results
+            "suite": "",
+            "variant": "",
+            "preset": "",
+            "data": "",
+            "changes": {},
+            "seeds": [],
+        }
+
     def origin(self) -> str:
         """The source of the data, with a digest if it is not D4RL's, so that results from different data are not mixed."""
-        if self.data == self.dataset and self.dataset in NAMES:
+        if self.plan.dataset == self.dataset and self.dataset in NAMES:
             return (
                 _recipe()
                 if self.dataset in MAZE_NAMES and not published()[self.dataset].target.is_file()
                 else "d4rl"
             )
-        if not Path(self.data).is_file():  # an imported log or a Minari folder
-            return f"own {_content(self.data, self.dataset)}"
-        digest = _sha256(self.data)
+        if not Path(self.plan.dataset).is_file():  # an imported log or a Minari folder
+            return f"own {_content(self.plan.dataset, self.dataset)}"
+        digest = _sha256(self.plan.dataset)
         if self.dataset in published() and digest == published()[self.dataset].sha256:
             return f"d4rl {digest[:16]}"
         if self.dataset in MAZE_NAMES:  # D4RL publishes no digest of its mazes
-            return f"{'generated' if is_generated(Path(self.data)) else 'own'} {digest[:16]}"
+            return f"{'generated' if is_generated(Path(self.plan.dataset)) else 'own'} {digest[:16]}"
         return f"{'re-collected' if self.dataset in NAMES else 'own'} {digest[:16]}"
 
     @cached_property
@@ -107,35 +134,16 @@ class Cell:
     @classmethod
     def from_json(cls, text: str) -> "Cell":
         """A cell from its JSON."""
-        cell = decode_record(
+        return decode_record(
             text.encode(), cls, "a cell", "run the suite's command again, which writes it again", closed=True
         )
-        changes, reading = (
-            {name: _frozen(value) for name, value in each.items()} for each in (cell.changes, cell.reading)
-        )
-        return replace(cell, changes=changes, reading=reading)
 
 
 def run_cell(cell: Cell, directory: Path) -> list[Row]:
     """Train and score a cell in its directory, resuming if it was stopped; returns the rows of the results store."""
     with locked(directory / "cell"):  # a worker of a killed run may still be saving
-        environment = cell.environment or (cell.dataset if has_environment(cell.dataset) else None)
-        plan = Plan(
-            dataset=cell.data,
-            environment=environment if cell.scored else None,
-            algorithm=cell.algorithm,
-            fields={},
-            seeds=cell.seeds,
-            updates=cell.updates,
-            evaluate_every=cell.evaluate_every,
-            episodes=cell.episodes,
-            fingerprint="",
-            columns={role: name for role, name in cell.reading.items() if role in ROLES},
-            **{name: value for name, value in cell.reading.items() if name not in ROLES},
-        )
-        data = load_checked(plan, show=_print_findings)
-        algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
-        experiment = Experiment.prepare(plan, algorithm, data)
+        plan = cell.plan if cell.scored else replace(cell.plan, environment=None)
+        experiment = Experiment.prepare(plan, load_checked(plan, show=_print_findings))
         found: list[Row] = []
         place = directory
         while experiment.plan.seeds:
@@ -181,11 +189,11 @@ def facts_of(cell: Cell, directory: Path) -> Row:
         "dataset": cell.dataset,
         "variant": cell.variant,
         "key": cell.key(),
-        "preset": cell.preset,
+        "preset": plan.preset,
         "config": json.dumps(plan.fields, sort_keys=True),
         "planned_updates": cell.updates,
-        "episodes": cell.episodes,
-        "environment": cell.environment,  # left out: the dataset's own, or none
+        "episodes": plan.episodes,
+        "environment": cell.plan.named_environment,  # left out: the dataset's own, or none
         "source": kind,
         "fingerprint": plan.fingerprint,
         "commit": ", ".join(
@@ -306,11 +314,6 @@ def _ranges(seeds: tuple[int, ...]) -> str:
     return "-".join(
         str(start) if start == end else f"{start}to{end}" for start, end in zip(starts, ends, strict=True)
     )
-
-
-def _frozen(value: Any) -> Any:
-    """JSON's lists as tuples."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 def _recipe() -> str:

@@ -28,13 +28,12 @@ from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim, find_unfinished
 from gridcount.training.experiment import (
-    EVALUATE_EVERY,
     Experiment,
     drop_unfit_environment,
     find_environment,
     load_checked,
 )
-from gridcount.training.plan import Plan, read_plan
+from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan, read_plan
 from gridcount.training.progress import ConsoleDisplay
 from gridcount.transitions import Transitions
 
@@ -67,7 +66,7 @@ class Train:
     evaluate_every: int | None = (
         None  # updates between evaluations, and there is one at the end; by default 5000, or the run's own
     )
-    episodes: int = 20  # episodes per evaluation and seed
+    episodes: int = EPISODES  # episodes per evaluation and seed
     run: Path | None = None  # run directory; by default a new one under runs/
     resume: bool = (
         False  # resume the run in --run, or the newest unfinished run of this dataset and algorithm
@@ -93,7 +92,9 @@ def train(words: list[str]) -> int:
         find_unfinished(options.run, resolved_name(options.dataset), options.algo) if options.resume else None
     )
     environment, unscored = find_environment(options.dataset, options.env)
-    plan = replace(_plan(options, read_plan(resumed) if resumed else None), environment=environment)
+    plan = replace(
+        _plan(options, algorithm, read_plan(resumed) if resumed else None), environment=environment
+    )
     plan.check()  # before a dataset is generated or read
     data = _load(plan, options.memory_map, console)
     if options.env is None:  # a default environment must not stop the training
@@ -102,7 +103,7 @@ def train(words: list[str]) -> int:
     runs.Kept.checked(
         options.keep, options.keep_policies, options.checkpoint_seconds
     )  # before a directory is made
-    experiment = Experiment.prepare(plan, algorithm, data, resumed=resumed)
+    experiment = Experiment.prepare(plan, data, resumed=resumed)
     directory = resumed or claim(options.run, f"{Path(options.dataset).stem}-{options.algo}")
     for line in _introduction(options, experiment, unscored, directory):
         console.print(line, soft_wrap=True)
@@ -228,7 +229,7 @@ def _preset_name(options: Train) -> str:
     return next((name for name in (options.dataset, options.env) if name in NAMES), "") or ""
 
 
-def _plan(options: Train, before: Plan | None) -> Plan:
+def _plan(options: Train, algorithm: Any, before: Plan | None) -> Plan:
     """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is filled in later."""
     planned = planned_updates(options.algo, _preset_name(options), options.preset)
     recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
@@ -236,11 +237,11 @@ def _plan(options: Train, before: Plan | None) -> Plan:
     if before is not None:  # the run's own value if the flag is not given
         columns = columns or before.columns
         units = units if units != ActionUnits() else before.action_units()
-    return Plan(
+    return Plan.of(
+        options.algo,
+        algorithm,
         dataset=resolved_name(options.dataset),
         environment=None,
-        algorithm=options.algo,
-        fields={},
         seeds=tuple(range(options.seed, options.seed + options.seeds)),
         updates=options.updates if options.updates is not None else before.updates if before else planned,
         evaluate_every=(
@@ -251,7 +252,7 @@ def _plan(options: Train, before: Plan | None) -> Plan:
             else EVALUATE_EVERY
         ),
         episodes=options.episodes,
-        fingerprint="",
+        preset=options.preset,
         source=resolve_source(options.dataset, recorded),
         columns=columns,
         **asdict(units),

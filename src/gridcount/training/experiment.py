@@ -33,7 +33,6 @@ from gridcount.training.progress import Display
 from gridcount.training.run import Stops, never_stop
 from gridcount.transitions import Transitions
 
-EVALUATE_EVERY = 5000  # updates, by default
 ShowFindings = Callable[[str, list[checks.Finding]], None]  # shows a dataset's problems to the user
 
 
@@ -47,15 +46,13 @@ class Experiment:
     judge: LogJudge
 
     @classmethod
-    def prepare(
-        cls, plan: Plan, algorithm: Any, data: Transitions, *, resumed: Path | None = None
-    ) -> "Experiment":
+    def prepare(cls, plan: Plan, data: Transitions, *, resumed: Path | None = None) -> "Experiment":
         """Set the automatic values from the data, and validate the plan before a directory is created.
 
         A resumed run must be the same experiment, and keeps its schedule.
         """
         before = read_plan(resumed).fields if resumed else {}
-        prepared = with_run_length(algorithm, plan.updates, before).prepare(data)
+        prepared = with_run_length(plan.make_algorithm(), plan.updates, before).prepare(data)
         plan = replace(plan, fields=settings(prepared.algorithm), fingerprint=fingerprint(data))
         validate_plan(plan, prepared)
         if resumed:

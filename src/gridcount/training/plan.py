@@ -19,20 +19,30 @@ from gridcount.files.records import AtLeastOne, Count
 from gridcount.training.machine import describe_machine, read_starts
 from gridcount.transitions import Transitions
 
+EVALUATE_EVERY, EPISODES = 5000, 20  # updates between evaluations and episodes of each, by default
+
+
+def _left_out(default: Any) -> Any:
+    """A field that files leave out at its default, so that older plans and their digests stay the same."""
+    return field(default=default, metadata={"left_out": True})
+
 
 @dataclass(frozen=True)
 class Plan:
-    """Everything that a run's result depends on, besides code and machine."""
+    """One experiment: what is trained on what, how long, how it is scored and how its data is read.
 
-    dataset: str  # a name or a file
+    Its result depends on these fields, the code and the machine. `name` and `preset` only describe it.
+    """
+
+    dataset: str  # what is read: a name or a file
     environment: str | None  # where policies are scored; None: they are not
     algorithm: str
-    fields: dict[str, Any]  # the algorithm's hyper-parameters, without "auto"
+    fields: dict[str, Any]  # the algorithm's hyper-parameters; a run's record has no "auto" among them
     seeds: tuple[Count, ...]
     updates: AtLeastOne
     evaluate_every: AtLeastOne
     episodes: AtLeastOne
-    fingerprint: str  # of the data
+    fingerprint: str  # of the data; "" until it is read
     scale_actions: bool = False  # how a file's actions were scaled to [-1, 1]
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
@@ -42,6 +52,38 @@ class Plan:
     columns: dict[str, str] = field(
         default_factory=dict
     )  # of a table: role -> the columns that were named for it
+    name: str = _left_out("")  # what tables call the dataset, if not the name of its file
+    preset: str = _left_out("")  # where the hyper-parameters come from; "" if that was not recorded
+
+    @classmethod
+    def of(cls, algorithm: str, made: Any, **how: Any) -> "Plan":
+        """The plan of an algorithm with its hyper-parameters, before its data is read."""
+        return cls(algorithm=algorithm, fields=settings(made), fingerprint="", **how)
+
+    @property
+    def title(self) -> str:
+        """The dataset's name in tables."""
+        return self.name or Path(self.dataset).name
+
+    @property
+    def named_environment(self) -> str | None:
+        """The environment, if it is not the dataset's own."""
+        return None if self.environment == self.title else self.environment
+
+    def record(self) -> dict[str, Any]:
+        """The plan as files keep it."""
+        values = asdict(self)
+        unused = [
+            each.name
+            for each in fields(self)
+            if each.metadata.get("left_out") and values[each.name] == each.default
+        ]
+        return {name: value for name, value in values.items() if name not in unused}
+
+    def reading(self) -> dict[str, Any]:
+        """How the data is read, as far as it is not the default: columns by role, and the units of its actions."""
+        units = asdict(self.action_units())
+        return self.columns | {name: value for name, value in units.items() if value}
 
     def check(self) -> None:
         """Raise ValueError for an invalid plan, before anything is computed."""
@@ -145,7 +187,7 @@ def validate_same_plan(directory: Path, plan: Plan) -> None:
         raise ValueError(
             f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}"
         )
-    free = {"updates"}
+    free = {"updates", "name", "preset"}  # the last two describe the experiment
     if before["fingerprint"] == after["fingerprint"]:
         free |= {"dataset", "source", "columns"}  # the same rows, whatever their path and names
     before, after = (each | each.pop("fields") | dict.fromkeys(free) for each in (before, after))
@@ -174,5 +216,5 @@ def write_record(directory: Path, plan: Plan) -> None:
     machine = describe_machine()
     directory.mkdir(parents=True, exist_ok=True)
     starts = read_starts(directory)
-    write_whole(directory / "config.json", json.dumps(asdict(plan), indent=2) + "\n")
+    write_whole(directory / "config.json", json.dumps(plan.record(), indent=2) + "\n")
     write_whole(directory / "environment.json", json.dumps([*starts, machine], indent=2) + "\n")
