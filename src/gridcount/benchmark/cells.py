@@ -22,9 +22,10 @@ from gridcount.training import run as runs
 from gridcount.training.divergence import Diverged
 from gridcount.training.experiment import Experiment, load_checked
 from gridcount.training.logs import Row, headline, read_rows
-from gridcount.training.machine import describe_starts, peak_gigabytes
+from gridcount.training.machine import peak_gigabytes
 from gridcount.training.plan import Plan, fingerprint, read_plan, settings
-from gridcount.training.times import Times, add_times, keep_times, read_times
+from gridcount.training.results import facts_of, with_facts
+from gridcount.training.times import Times, add_times, keep_times
 
 SEEDS = "--seeds-"  # between a directory's experiment and its seeds
 
@@ -170,41 +171,17 @@ def _print_findings(name: str, findings: list[checks.Finding]) -> None:
 
 def rows_of(cell: Cell, directory: Path) -> list[Row]:
     """A cell's rows as the store keeps them: one per evaluation of a seed, with all settings."""
-    facts = facts_of(cell, directory)
-    costs = {
-        each.updates: {"seconds": each.seconds, "gigabytes": each.gigabytes} for each in read_times(directory)
-    }
-    return [facts | costs.get(row["updates"], {}) | row for row in read_rows(directory)]
+    return with_facts(_facts(cell, directory), directory, read_rows(directory))
 
 
-def facts_of(cell: Cell, directory: Path) -> Row:
+def _facts(cell: Cell, directory: Path) -> Row:
     """The columns that all rows of a cell share."""
-    plan = read_plan(directory)
-    starts = describe_starts(directory)
-    start = starts[-1]
-    kind = cell.origin().split()[0]
-    return {
-        "suite": cell.suite,
-        "algorithm": cell.algorithm,
-        "dataset": cell.dataset,
-        "variant": cell.variant,
-        "key": cell.key(),
-        "preset": plan.preset,
-        "config": json.dumps(plan.fields, sort_keys=True),
-        "planned_updates": cell.updates,
-        "episodes": plan.episodes,
-        "environment": cell.plan.named_environment,  # left out: the dataset's own, or none
-        "source": kind,
-        "fingerprint": plan.fingerprint,
-        "commit": ", ".join(
-            dict.fromkeys(str(each.commit) for each in starts)
-        ),  # several where it went on with newer code
-        "versions": json.dumps(start.versions, sort_keys=True),
-        "machine": start.machine,
-        "started": starts[0].started,
-        "seeds_together": len(plan.seeds),
-        "cores_used": start.cores_used,
-    }
+    asked = cell.plan
+    plan = replace(
+        read_plan(directory), name=asked.name, preset=asked.preset, environment=asked.environment
+    )  # an older directory may not record the first two
+    source = cell.origin().split()[0]
+    return facts_of(plan, directory, suite=cell.suite, key=cell.key(), variant=cell.variant, source=source)
 
 
 def diverged_rows(cell: Cell, directory: Path, error: Diverged) -> list[Row]:
@@ -213,7 +190,7 @@ def diverged_rows(cell: Cell, directory: Path, error: Diverged) -> list[Row]:
     own = [row for row in rows if row["seed"] == error.seed]
     return [
         row | {"diverged": error.message}
-        for row in own or [facts_of(cell, directory) | {"seed": error.seed, "updates": 0}]
+        for row in own or [_facts(cell, directory) | {"seed": error.seed, "updates": 0}]
     ]
 
 

@@ -19,6 +19,7 @@ from gridcount.files.records import AtLeastOne, Count
 from gridcount.training.machine import describe_machine, read_starts
 from gridcount.transitions import Transitions
 
+DESCRIPTIONS = {"name", "preset"}  # fields on which no result depends
 EVALUATE_EVERY, EPISODES = 5000, 20  # updates between evaluations and episodes of each, by default
 
 
@@ -31,7 +32,7 @@ def _left_out(default: Any) -> Any:
 class Plan:
     """One experiment: what is trained on what, how long, how it is scored and how its data is read.
 
-    Its result depends on these fields, the code and the machine. `name` and `preset` only describe it.
+    Its result depends on these fields, the code and the machine. Those in DESCRIPTIONS only describe it.
     """
 
     dataset: str  # what is read: a name or a file
@@ -79,6 +80,12 @@ class Plan:
             if each.metadata.get("left_out") and values[each.name] == each.default
         ]
         return {name: value for name, value in values.items() if name not in unused}
+
+    def identity(self) -> dict[str, Any]:
+        """What defines the experiment: the plan without its seeds and descriptions."""
+        return {name: value for name, value in self.record().items() if name not in DESCRIPTIONS} | {
+            "seeds": []
+        }
 
     def reading(self) -> dict[str, Any]:
         """How the data is read, as far as it is not the default: columns by role, and the units of its actions."""
@@ -187,7 +194,7 @@ def validate_same_plan(directory: Path, plan: Plan) -> None:
         raise ValueError(
             f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}"
         )
-    free = {"updates", "name", "preset"}  # the last two describe the experiment
+    free = {"updates", *DESCRIPTIONS}
     if before["fingerprint"] == after["fingerprint"]:
         free |= {"dataset", "source", "columns"}  # the same rows, whatever their path and names
     before, after = (each | each.pop("fields") | dict.fromkeys(free) for each in (before, after))
