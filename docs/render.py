@@ -23,7 +23,7 @@ from gridcount.report.page import all_tables, slugs
 from gridcount.report.scores import LAST, headline_scores, in_words
 from gridcount.report.table_formats import to_markdown
 from gridcount.training.logs import read_rows
-from gridcount.training.run import read_plan
+from gridcount.training.plan import read_plan
 
 ROOT = Path(__file__).parent.parent
 BAR = 1.3  # times the matrix-multiply time that an update should not exceed

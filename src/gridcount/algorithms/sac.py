@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -98,7 +99,7 @@ class SAC(SoftFields):
         return state.acting_policy.actor()
 
 
-@partial(jax.jit, static_argnames=("config", "observation_dim", "action_dim", "n_critics", "prior_scale"))
+@eqx.filter_jit
 def init_networks(
     config: SoftFields,
     key: Array,

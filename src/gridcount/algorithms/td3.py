@@ -6,9 +6,9 @@ Its steps are functions, so that relatives call them instead of inheriting. The 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -81,7 +81,7 @@ class TD3(TD3Fields):
         return state.policy.actor()
 
 
-@partial(jax.jit, static_argnames=("config", "observation_dim", "action_dim", "norm_after"))
+@eqx.filter_jit
 def init_networks(
     config: TD3Fields, key: Array, observation_dim: int, action_dim: int, *, norm_after: bool = False
 ) -> TD3State:
