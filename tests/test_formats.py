@@ -16,7 +16,7 @@ from log_files import EXCERPTS, flat_columns, smooth, write_csv, write_minari, w
 from numpy.typing import NDArray
 
 from gridcount import transitions
-from gridcount.data.formats.columns import Columns, assign
+from gridcount.data.formats.columns import ROLES, Columns, assign
 from gridcount.data.formats.cut import cut
 from gridcount.data.formats.d4rl import read_hdf5, write_hdf5
 from gridcount.data.formats.log import Log
@@ -242,7 +242,7 @@ def test_a_wrong_table_is_named_with_its_column(
 ) -> None:
     path = write_csv(tmp_path / "log.csv", small_table() | change)
     with pytest.raises(ValueError, match=message) as caught:
-        load(path, Columns(**roles))
+        load(path, Columns.of("log.csv", roles))
     assert str(path) in str(caught.value)
 
 
@@ -392,11 +392,11 @@ def test_any_names_in_any_order_map_to_their_roles(
 @settings(max_examples=100, deadline=None)
 @given(
     names=st.lists(NAMES, min_size=1, max_size=8, unique=True),
-    specs=st.dictionaries(st.sampled_from(list(Columns.__annotations__)), NAMES),
+    specs=st.dictionaries(st.sampled_from(ROLES), NAMES),
 )
 def test_a_mapping_gives_each_column_to_one_role_or_explains(names: list[str], specs: dict[str, str]) -> None:
     try:
-        roles = assign("log.csv", names, Columns(**specs))
+        roles = assign("log.csv", names, Columns.of("log.csv", specs))
     except ValueError as error:
         explained = str(error).startswith("log.csv: ")
         assert explained

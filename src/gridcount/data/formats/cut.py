@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.data.formats.log import NUMBERS, Log
+from gridcount.data.formats.missing import missing_advice
 from gridcount.transitions import (
     ACTION_SLACK,
     Bool,
@@ -125,7 +126,10 @@ def cut(
         raise log.problems[0]
     for column in NUMBERS:
         if getattr(log, column) is not None:
-            validate_finite(log.source, column, getattr(log, column))
+            try:
+                validate_finite(log.source, column, getattr(log, column))
+            except ValueError as error:
+                raise ValueError(f"{error}; or {missing_advice(log)}") from error
     units = action_units(log, scale_actions, action_bounds)
     if units is None:
         validate_action_range(log.source, log.action)
