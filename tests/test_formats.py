@@ -92,12 +92,11 @@ def test_episode_ids_end_episodes(tmp_path: Path) -> None:
     assert load(write_csv(tmp_path / "text.csv", by_text), roles).equals(first)
     parquet.write_table(arrow.table(by_text), tmp_path / "text.parquet")
     assert load(tmp_path / "text.parquet", roles).equals(first)
-    mixed = by_number | {"batch_id": np.tile(np.arange(4), 10)}
-    with pytest.raises(
-        ValueError,
-        match=r"mixed.csv: 'batch_id' returns to 0.0 at row 4, after other episodes; sort the rows",
-    ):
-        load(write_csv(tmp_path / "mixed.csv", mixed), roles)
+    interleaved = {name: column.reshape(4, 10).T.ravel() for name, column in by_number.items()}
+    assert load(write_csv(tmp_path / "mixed.csv", interleaved), roles).equals(first)
+    (found,) = [each for each in check(tmp_path / "mixed.csv", roles) if "interleaved" in each.problem]
+    assert (found.severity, found.column, found.row) == ("warning", "batch_id", 4)
+    assert "put together" in found.problem
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])

@@ -4,7 +4,6 @@ import difflib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
-from typing import Literal, get_args
 
 REQUIRED = ("observation", "action", "reward")
 ROLES = (*REQUIRED, "terminated", "truncated", "episode", "next_observation", "time")
@@ -32,7 +31,7 @@ DEFAULTS = {  # the first that matches a column of the table is taken
 }
 
 
-Missing = Literal["error", "drop-rows", "drop-episodes", "carry-forward"]
+MISSING = ("error", "drop-rows", "drop-episodes", "carry-forward")  # what to do with missing values
 
 
 @dataclass(frozen=True)
@@ -63,8 +62,8 @@ class Columns:
     categorical: str | None = (
         None  # observed columns of categories: each becomes one 0/1 observation per category, named COLUMN=CATEGORY
     )
-    missing: Missing | None = (
-        None  # what to do with missing values; by default an error that says what each choice would cost
+    missing: str | None = (
+        None  # error, drop-rows, drop-episodes or carry-forward; default: error, which says what each would cost
     )
     decimal: str | None = None  # of text: ',' or '.'; default: recognised, with the thousands separator
     encoding: str | None = (
@@ -88,14 +87,12 @@ class Columns:
             raise ValueError(
                 f"{source}: 'columns' has the unknown role '{odd[0]}'; the roles are {', '.join(known)}"
             )
-        return cls(**given)  # type: ignore[arg-type]  # __post_init__ validates the values
+        return cls(**given)
 
     def __post_init__(self) -> None:
         """Validate the choice for missing values."""
-        if self.missing not in (None, *get_args(Missing)):
-            raise ValueError(
-                f"--missing is '{self.missing}'; it must be one of {', '.join(get_args(Missing))}"
-            )
+        if self.missing not in (None, *MISSING):
+            raise ValueError(f"--missing is '{self.missing}'; it must be one of {', '.join(MISSING)}")
 
 
 def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, list[str]]:

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.formats.columns import Missing
 from gridcount.data.formats.log import KEYS, NUMBERS, Log
 from gridcount.transitions import Bool, Float, chunks
 
@@ -55,7 +54,7 @@ def missing_advice(log: Log) -> str:
     return found.in_words(len(log), int(np.count_nonzero(log.end)))
 
 
-def without_missing(log: Log, how: Missing) -> Iterator[Log]:
+def without_missing(log: Log, how: str) -> Iterator[Log]:
     """The log in pieces without missing values; an episode is cut where rows are left out, so that no transition spans the gap."""
     drop = np.zeros(len(log), bool)
     for part, filled in _filled(log):
@@ -88,7 +87,7 @@ def without_missing(log: Log, how: Missing) -> Iterator[Log]:
             yield replace(log, **rows, notes=(*log.notes, note))
 
 
-def _note(how: Missing, dropped: int, rows: int) -> str:
+def _note(how: str, dropped: int, rows: int) -> str:
     left_out = f"left out {dropped:,} of {rows:,} rows"
     if how == "carry-forward":
         return f"--missing carry-forward repeated the value before each missing one, and {left_out} that had none before them"

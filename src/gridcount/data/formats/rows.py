@@ -26,6 +26,7 @@ from gridcount.data.formats.log import (
     rewards,
 )
 
+KINDS: dict[str, Kind] = {"episode": "id", "time": "time"}  # role -> kind of its column
 MOST_CATEGORIES = 200  # of a column
 DATES = ("%d.%m.%Y %H:%M:%S", "%d.%m.%Y %H:%M", "%d.%m.%Y %H:%M:%S.%f", "%d.%m.%Y", "%Y/%m/%d %H:%M:%S")
 
@@ -34,8 +35,9 @@ def read_table(source: str, table: OpenTable, columns: Columns) -> Iterator[Log]
     """The log in an open table, a piece at a time; `tidy` puts its rows in order."""
     roles = assign(source, table.names, columns)
     coded = _category_columns(categorical(source, table.names, columns), roles)
-    kinds: dict[str, Kind] = dict.fromkeys(roles.get("episode", ()), "id")
-    kinds |= dict.fromkeys(roles.get("time", ()), "time") | dict.fromkeys(coded, "label")
+    kinds: dict[str, Kind] = dict.fromkeys(coded, "label")
+    for role, kind in KINDS.items():
+        kinds |= dict.fromkeys(roles.get(role, ()), kind)
     problems: Problems = {}
     reading, start = Reading(), 0
     keys = _Keys(source, roles, reading, problems)

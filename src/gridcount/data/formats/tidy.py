@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gridcount.categories import dimension_name
 from gridcount.data.formats.columns import Columns
-from gridcount.data.formats.log import Finish, Gather, Log, Remark
+from gridcount.data.formats.log import Finish, Gather, Log, Reading, Remark
 from gridcount.data.formats.missing import without_missing
 from gridcount.data.formats.order import in_order
 from gridcount.files.cache import make_cache_folder
@@ -23,37 +23,37 @@ def tidy(columns: Columns) -> Finish:
 
     def finish(log: Log, gather: Gather) -> Log:
         reading = log.reading
-        if log.problems:  # they are reported first, with the rows of the file
-            return _with_ends(log)
         if reading is not None and (reading.returns or reading.late):
-            log = gather(in_order(replace(log, remarks=_moved(log, columns)), make_cache_folder("spool")))
+            log = replace(log, remarks=_moved(log, reading, columns))
+            if not log.problems:  # they are reported first, with the rows of the file
+                log = gather(in_order(log, make_cache_folder("spool")))
         log = _with_ends(log)
+        if log.problems:
+            return log
         if log.time is not None:
             log = replace(log, remarks=(*log.remarks, *_uneven(log, columns.time or "time")))
         if reading is not None and reading.categories:
             log = gather(_one_hot(log))
-        if columns.missing not in (None, "error"):
+        if columns.missing is not None and columns.missing != "error":
             log = gather(without_missing(log, columns.missing))
         return log
 
     return finish
 
 
-def _moved(log: Log, columns: Columns) -> tuple[Remark, ...]:
-    """What was out of order."""
-    reading = log.reading
+def _moved(log: Log, reading: Reading, columns: Columns) -> tuple[Remark, ...]:
+    """What is out of order."""
     remarks = list(log.remarks)
-    assert reading is not None
     if reading.returned is not None:
         key, row = reading.returned
         name = columns.episode or "episode"
         problem = (
-            f"rows of different episodes are interleaved, {reading.returns:,} times; they were put together"
+            f"rows of different episodes are interleaved, {reading.returns:,} times; they are put together"
         )
         advice = f"'{name}' returns to {key!s} after other episodes; if an id is used again for another episode, make ids unique"
         remarks.append(Remark(problem, advice, name, row))
     if reading.late:
-        problem = f"{reading.late:,} rows are earlier than the row above; they were sorted"
+        problem = f"{reading.late:,} rows are earlier than the row above; they are sorted"
         advice = "rows of other messages are counted after sorting"
         remarks.append(Remark(problem, advice, columns.time, reading.first_late))
     return tuple(remarks)

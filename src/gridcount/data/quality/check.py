@@ -32,7 +32,7 @@ ONE_ROW_WARNING = 0.05  # share of one-row episodes above which it is a warning
 SHUFFLED = 0.7  # mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
 USUAL_WARNING = 0.95  # share of rows with the same action above which it is a warning
 UNEVEN = 0.05  # tolerance of equally spaced values, as a share of the step
-ROUNDED = "policy.rounded(observation) gives the nearest logged value"
+ROUNDED = "round the policy's actions to the nearest logged value with policy.rounded(observation)"
 SHORTEST_TWIN = 3  # rows; shorter episodes may be equal by chance
 
 
@@ -239,8 +239,8 @@ def _few_values_advice(columns: list[set[float]], bins: int) -> str:
     problem = f"a policy chooses from a continuous range: with the default {bins} bins, actions between these values count as never seen"
     counts = {len(values) for values in columns}
     if len(counts) == 1 and all(map(_equally_spaced, columns)):
-        return f"{problem}. Train with --bins {counts.pop() - 1}; {ROUNDED}"
-    return f"{problem}. Then {ROUNDED}"
+        return f"{problem}. Train with --bins {counts.pop() - 1}, and {ROUNDED}"
+    return f"{problem}. {ROUNDED.capitalize()}"
 
 
 def _equally_spaced(values: set[float]) -> bool:
