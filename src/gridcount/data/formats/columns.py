@@ -38,40 +38,30 @@ MISSING = ("error", "drop-rows", "drop-episodes", "carry-forward")  # what to do
 class Columns:
     """How a table is read: its columns by role, each a name, a glob ('temp_*') or a comma list of both, and how it is written."""
 
-    observation: str | None = (
-        None  # columns that the policy observes; default: observation(s), obs, state, or obs_* and the like
-    )
+    # columns that the policy observes; default: observation(s), obs, state, or obs_* and the like
+    observation: str | None = None
     action: str | None = None  # columns of the action; default: action(s), act, or action_* and the like
     reward: str | None = None  # one column; default: reward(s)
-    terminated: str | None = (
-        None  # 1 where an episode terminated; default: terminated, terminal(s), done; else never
-    )
-    truncated: str | None = (
-        None  # 1 where an episode was truncated, as by a time limit; default: truncated, timeout(s); else never
-    )
-    episode: str | None = (
-        None  # a number or text that changes from episode to episode; default: episode, episode_id; else one episode
-    )
-    next_observation: str | None = (
-        None  # same columns as observation, one step later; default: next_obs* and the like; else the next row's
-    )
+    # 1 where an episode terminated; default: terminated, terminal(s), done; else never
+    terminated: str | None = None
+    # 1 where an episode was truncated, as by a time limit; default: truncated, timeout(s); else never
+    truncated: str | None = None
+    # a number or text that changes from episode to episode; default: episode, episode_id; else one episode
+    episode: str | None = None
+    # same columns as observation, one step later; default: next_obs* and the like; else the next row's
+    next_observation: str | None = None
 
-    time: str | None = (
-        None  # one column, numbers or dates: rows are sorted by it within episodes; gaps and duplicates are reported
-    )
-    categorical: str | None = (
-        None  # observed columns of categories: each becomes one 0/1 observation per category, named COLUMN=CATEGORY
-    )
-    missing: str | None = (
-        None  # error, drop-rows, drop-episodes or carry-forward; default: error, which says what each would cost
-    )
+    # one column, numbers or dates: rows are sorted by it within episodes; gaps and duplicates are reported
+    time: str | None = None
+    # observed columns of categories: each becomes one 0/1 observation per category, named COLUMN=CATEGORY
+    categorical: str | None = None
+    # error, drop-rows, drop-episodes or carry-forward; default: error, which says what each would cost
+    missing: str | None = None
     decimal: str | None = None  # of text: ',' or '.'; default: recognised, with the thousands separator
-    encoding: str | None = (
-        None  # of text, such as latin-1; default: UTF-8, UTF-16 with its mark, or else Latin-1
-    )
-    sql: str | None = (
-        None  # a SELECT that gives the table: of a database, or of files, which it calls log ("select * from log where ok")
-    )
+    # of text, such as latin-1; default: UTF-8, UTF-16 with its mark, or else Latin-1
+    encoding: str | None = None
+    # a SELECT that gives the table: of a database, or of files, which it calls log ("select * from log where ok")
+    sql: str | None = None
 
     def given(self) -> dict[str, str]:
         """The fields that the user set, as a run records them."""

@@ -29,12 +29,10 @@ Bounds = tuple[
 class ActionUnits:
     """How the actions of a log are scaled to [-1, 1]."""
 
-    scale_actions: bool = (
-        False  # scale each action dimension from its range in the data to [-1, 1], and store its units
-    )
-    action_low: tuple[
-        float, ...
-    ] = ()  # value that is mapped to -1, such as the actuator's limit: one for all actions or for each
+    # scale each action dimension from its range in the data to [-1, 1], and store its units
+    scale_actions: bool = False
+    # value that is mapped to -1, such as the actuator's limit: one for all actions or for each
+    action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()  # value that is mapped to 1
 
     @property
