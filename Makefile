@@ -40,7 +40,7 @@ postgres:  ## a PostgreSQL server that a test starts, where it is missing and ma
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 		apt-get -q -o Acquire::Retries=3 update && \
 		DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=3 install -y --no-install-recommends postgresql || \
-		echo "PostgreSQL could not be installed: the test of its import will be skipped"; \
+		echo "PostgreSQL could not be installed: the test of its import will fail"; \
 	else echo "no PostgreSQL here, and no right to install one: the test of its import will be skipped"; fi
 
 debian:  ## one after the other, because apt-get runs alone

@@ -215,8 +215,7 @@ def _locate(name: str, source: Source, console: Console | None, progress: Progre
     """The file or folder to read; a name has priority over an equal path, so that results do not depend on the folder."""
     if name in NAMES:
         return str(_published(name, source, console, progress))
-    if is_postgres(name):
-        validate_no_password(name)
+    validate_no_password(name)
     _validate_no_source(name, source)
     path = Path(name)
     if name.startswith(PREFIX) or path.is_file() or is_postgres(name) or (path.is_dir() and is_minari(path)):

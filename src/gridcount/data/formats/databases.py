@@ -33,6 +33,8 @@ def is_postgres(name: str) -> bool:
 
 def validate_no_password(address: str) -> None:
     """Raise ValueError for an address with a password, which would be written into runs and lists of processes."""
+    if not is_postgres(address):
+        return
     parts = urlsplit(address)
     if parts.password is not None or any("password" in key.lower() for key in parse_qs(parts.query)):
         raise ValueError(

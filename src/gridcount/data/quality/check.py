@@ -15,6 +15,7 @@ from gridcount.counts.auto import auto_bins
 from gridcount.counts.grid import DEFAULT_RESOLUTION, StateCells
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.cut import Bounds, action_units, bounds_advice, declared_units, rounding, scaled
+from gridcount.data.formats.databases import validate_no_password
 from gridcount.data.formats.log import BadValue, Log, log_of
 from gridcount.data.formats.missing import missing_advice
 from gridcount.data.load import open_log
@@ -59,6 +60,7 @@ def check(
     Actions must lie in `action_bounds`. With `scale_actions`, ranges are checked only if the file declares bounds.
     """
     if isinstance(data, str | Path):
+        validate_no_password(str(data))  # not among the findings, which repeat the address
         try:
             with open_log(data, columns) as log:
                 return check(log, None, scale_actions, action_bounds)

@@ -211,11 +211,15 @@ def logged_values(data: Transitions) -> tuple[tuple[float, ...], ...]:
     for part in chunks(len(data), 4 * data.action_dim):
         found = [_more_values(*each) for each in zip(found, np.asarray(data.action[part]).T, strict=True)]
     few = [values if values and len(data) >= ROWS_PER_VALUE * len(values) else set() for values in found]
+    if not any(few):
+        return ()
     ends = zip(few, data.action_low.tolist(), data.action_high.tolist(), strict=True)
-    return tuple(
-        tuple(sorted(float(f"{low + (value + 1) / 2 * (high - low):.7g}") for value in values))
-        for values, low, high in ends
-    )
+    return tuple(_in_units(values, low, high) for values, low, high in ends)
+
+
+def _in_units(values: set[float], low: float, high: float) -> tuple[float, ...]:
+    """Actions in [-1, 1] in the log's units, without the digits that single precision adds."""
+    return tuple(sorted(float(f"{low + (value + 1) / 2 * (high - low):.6g}") for value in values))
 
 
 def _sample_blocks(rows: int) -> list[slice]:
