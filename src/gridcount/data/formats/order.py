@@ -30,7 +30,7 @@ def in_order(log: Log, folder: Path) -> Iterator[Log]:
         runs = _Runs(file, dtype)
         for start in range(0, len(log), size):
             runs.add(_sorted(_records(log, slice(start, min(start + size, len(log))), dtype, ranks)))
-        for records in runs.merged(size):
+        for records in runs.merged(max(1, size // 4)):  # several copies of these are in memory
             yield _to_log(log, records)
 
 
@@ -101,7 +101,7 @@ class _Runs:
         self.firsts.append(sum(self.lengths))
         self.lengths.append(len(records))
         self.keys.append(records[list(KEY)][::STEP].copy())
-        self.file.write(records.tobytes())
+        self.file.write(records.view(np.uint8).data)
 
     def merged(self, size: int) -> Iterator[Records]:
         """All records in order, about `size` at a time."""
