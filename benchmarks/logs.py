@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 ROOT = Path(__file__).parent.parent
-PART, EPISODE, OBSERVATION_DIM = 500_000, 1000, 8  # rows of a file, rows of an episode
+PART, EPISODE, OBSERVATION_DIM = 250_000, 1000, 8  # rows of a file, rows of an episode
 GROWTH = {
-    "in order": (1_000_000, 2_000_000, 4_000_000, 8_000_000),
-    "shuffled": (1_000_000, 2_000_000, 4_000_000),
+    "in order": (500_000, 1_000_000, 2_000_000, 4_000_000),
+    "shuffled": (500_000, 1_000_000, 2_000_000),
 }
 LIMITED_ROWS, LIMITED_DIM, LIMIT = 1_500_000, 80, 256  # MiB that the process may fill
-CSV_ROWS, SORT_ROWS = 300_000, 3_000_000
+CSV_ROWS, SORT_ROWS = 250_000, 3_000_000
 
 # A process of its own for each, so that its peak of memory is its own too.
 IMPORT = """
@@ -69,7 +69,7 @@ with spooled("log", map(piece, range(ROWS // 65536)), folder) as log:
 """,
     "DuckDB": """
 import duckdb, numpy as np, pyarrow as arrow
-connection = duckdb.connect(config={"memory_limit": "100MB", "threads": 1, "temp_directory": str(folder)})
+connection = duckdb.connect(config={"memory_limit": "256MB", "threads": 1, "temp_directory": str(folder)})
 rng = np.random.default_rng(0)
 for start in range(ROWS // 65536):
     wide = rng.normal(size=(65536, 24)).astype(np.float32)
@@ -116,8 +116,10 @@ def run(program: str, *words: str, home: Path) -> tuple[float, float]:
     """MiB more at the peak, and CPU seconds."""
     environment = os.environ | {"GRIDCOUNT_HOME": str(home), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, "-c", program, *words], check=True, capture_output=True, text=True, env=environment
+        [sys.executable, "-c", program, *words], capture_output=True, text=True, env=environment
     )
+    if done.returncode:
+        raise RuntimeError(done.stdout + done.stderr)
     more, seconds = map(float, done.stdout.split()[-2:])
     return round(more, 1), round(seconds, 2)
 
