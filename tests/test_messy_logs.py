@@ -478,7 +478,7 @@ def test_imported_datasets_are_listed_and_removed_only_when_asked(
 def test_a_log_of_several_times_the_memory_is_sorted_imported_and_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit, rows, parts = 192, 500_000, 10  # MiB, of which the program takes about 130; rows of 40 + 1 numbers
+    limit, rows, parts = 224, 800_000, 10  # MiB, of which the program takes about 130; rows of 40 + 1 numbers
     (tmp_path / "parts").mkdir()
     rng = np.random.default_rng(0)
     for part in range(parts):  # rows of all episodes in every part, in no order
