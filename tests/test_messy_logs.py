@@ -258,7 +258,7 @@ def test_what_each_choice_would_cost_is_said_and_is_what_it_costs(
     write_missing(messy / "log.csv")
     costs = (
         "drop-rows leaves out 2 of 100 rows and cuts their episodes there; drop-episodes leaves out 2 of 4 episodes"
-        " (50 rows); carry-forward repeats the value before, for 3 values and leaves out 1 rows that have no value before them"
+        " (50 rows); carry-forward repeats the value before, for 3 values, and leaves out 1 rows that have none before"
     )
     assert main(["data", "check", "log.csv", "--json"]) == 2
     advice = [
@@ -384,6 +384,9 @@ def test_a_part_that_differs_is_named(messy: Path) -> None:
     part.symlink_to(messy / "plant.csv")
     with pytest.raises(ValueError, match=r"part-7.csv: is a link that leads out of parts"):
         load("parts", scale_actions=True)
+    Path("parts", "notes.txt").write_text("hello")
+    with pytest.raises(ValueError, match=r"parts: holds tables of different kinds \(.csv, .txt\)"):
+        load("parts")
     with pytest.raises(FileNotFoundError, match="no table matches this pattern"):
         load("parts/*.parquet")
 
