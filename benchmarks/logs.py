@@ -1,6 +1,7 @@
-"""Measure the import of logs as they come: memory as the log grows, within a limit, and DuckDB beside the project's own readers.
+"""Measure the import of logs as they come: memory as they grow, within a limit, and DuckDB beside our own readers.
 
-Run with `python benchmarks/logs.py`; it writes about 4 GB below a temporary folder, removes it, and keeps results/logs.json for the docs.
+Run with `python benchmarks/logs.py`; it writes about 2 GB below a temporary folder and removes it.
+The results are kept in results/logs.json for the docs.
 CPU seconds are those of the process, so other work on the machine changes them little.
 """
 
@@ -39,7 +40,8 @@ CSV = {
 from gridcount.data.formats.csv_dialect import find_dialect
 from gridcount.data.formats.csv_table import csv_pieces
 dialect = find_dialect(path)
-rows = sum(len(piece["reward"]) for piece in csv_pieces(path, dialect, dialect.names, {"episode": "id"}, print))
+pieces = csv_pieces(path, dialect, dialect.names, {"episode": "id"}, print)
+rows = sum(len(piece["reward"]) for piece in pieces)
 """,
     "DuckDB": """
 import duckdb
@@ -47,7 +49,8 @@ connection = duckdb.connect(config={"memory_limit": "256MB", "threads": 1})
 names = [name.strip('"') for name in open(path).readline().strip().split(",")]
 types = "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in names) + "}"
 # a value that is not a number must be known with its row, so the text is kept where the cast fails
-cast = ", ".join(f'''try_cast("{n}" as double) as "{n}", case when try_cast("{n}" as double) is null then "{n}" end''' for n in names)
+number = 'try_cast("{0}" as double)'
+cast = ", ".join((number + ' as "{0}", case when ' + number + ' is null then "{0}" end').format(name) for name in names)
 query = f"select {cast} from read_csv('{path}', columns={types}, auto_detect=false, header=true, delim=',')"
 rows = sum(batch.num_rows for batch in connection.sql(query).to_arrow_reader(65536))
 """,
@@ -149,7 +152,8 @@ def measure_limit(folder: Path) -> dict[str, Any]:
     parts = folder / "limited"
     write_parts(parts, LIMITED_ROWS, LIMITED_DIM, True)
     command = f"{sys.executable} -m gridcount data"
-    script = f"ulimit -d {LIMIT * 1024}; {command} import {parts} --time step --name limited && {command} check limited"
+    script = f"ulimit -d {LIMIT * 1024}; {command} import {parts} --time step --name limited"
+    script += f" && {command} check limited"
     environment = os.environ | {"GRIDCOUNT_HOME": str(folder / "home"), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True)
     if done.returncode > 1:

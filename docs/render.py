@@ -208,7 +208,7 @@ def _source(rows: list[dict[str, Any]], dataset: str) -> str:
 
 
 def logs_tables() -> dict[str, str]:
-    """What `benchmarks/logs.py` measured, by the marker in docs/data.md where it belongs; parts that were not run are named."""
+    """What `benchmarks/logs.py` measured, by the marker in docs/data.md where it belongs."""
     path = ROOT / "results" / "logs.json"
     record = json.loads(path.read_text()) if path.exists() else {}
     engines = _table(
@@ -240,8 +240,8 @@ def logs_tables() -> dict[str, str]:
     if (limited := record.get("limited")) is not None:
         times = limited["stored"] / limited["limit"]
         growth += (
-            f"\n\nWith `ulimit -d` at {limited['limit']} MiB, a shuffled log of {limited['rows']:,} rows was sorted, imported and checked."
-            f" Its columns take {limited['stored']} MiB, {times:.1f} times as much."
+            f"\n\nWith `ulimit -d` at {limited['limit']} MiB, a shuffled log of {limited['rows']:,} rows was sorted,"
+            f" imported and checked. Its columns take {limited['stored']} MiB, {times:.1f} times as much."
         )
     return {"engines": engines, "growth": growth}
 

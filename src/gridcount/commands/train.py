@@ -51,7 +51,7 @@ class Train:
     )  # of a table: which columns are what
     # the algorithm; by default gpc-anchor for your own dataset, and gpc-sac for a published dataset
     algo: str = ""
-    # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
+    # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if any
     env: str | None = None
     # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
     preset: Preset = "fast"

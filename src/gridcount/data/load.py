@@ -196,7 +196,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def resolved_name(dataset: str) -> str:
-    """A name as it is, and the absolute path of a file, a folder or a pattern, so that a run finds its data from any folder."""
+    """A name as it is, and otherwise an absolute path, so that a run finds its data from any folder."""
     if dataset in known_names() or is_postgres(dataset):
         return dataset
     if is_glob(dataset):
@@ -233,7 +233,8 @@ def _locate(name: str, source: Source, console: Console | None, progress: Progre
         if find_parts(name):
             return name
         raise ValueError(
-            f"{path}: is a folder, but not a dataset; expected tables, a Minari folder or one made by gridcount data import"
+            f"{path}: is a folder, but not a dataset; expected tables, a Minari folder or one made by"
+            " gridcount data import"
         )
     if path.suffix.lower() in (*HDF5_SUFFIXES, *SUFFIXES) or len(path.parts) > 1:
         hint = "" if path.suffix else f" (a Minari dataset's id is written {PREFIX}{name})"

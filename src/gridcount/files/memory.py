@@ -1,4 +1,4 @@
-"""The memory limit of this process: the machine's memory, or the limit of a container, a job scheduler or `ulimit`."""
+"""The memory limit of this process: the machine's, or that of a container, a job scheduler or `ulimit`."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ VERSION_1, VERSION_2 = "memory.limit_in_bytes", "memory.max"  # files that hold 
 
 
 def memory_limit(root: Path = Path("/")) -> int:
-    """Bytes: the machine's memory, or the lowest limit of this process (ulimit) and of its control groups (v1 and v2)."""
+    """Bytes: the machine's memory, or the lowest limit of ulimit and of the control groups (v1 and v2)."""
     physical = (
         os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
     )

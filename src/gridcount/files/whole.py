@@ -76,7 +76,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder; it disappears as a whole, and `remove_leftovers` finishes what a killed process left."""
+    """Remove a folder as a whole; `remove_leftovers` finishes what a killed process left."""
     validate_no_link(folder)
     doomed = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{PARTIAL}")
     os.rename(folder, doomed)

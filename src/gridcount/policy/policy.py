@@ -59,7 +59,7 @@ class Policy:
         return actions[0] if single else actions
 
     def rounded(self, observation: ArrayLike) -> NDArray[Any]:
-        """The same, with each action that took few values in the log, such as a switch, at the nearest of these values."""
+        """The same, with actions that took few values in the log, such as a switch, at the nearest of these."""
         actions: NDArray[Any] = np.array(self(observation))
         for d, values in enumerate(self._facts.action_values):
             if values:
@@ -68,7 +68,7 @@ class Policy:
         return actions
 
     def encode(self, row: Mapping[str, Any]) -> NDArray[np.float32]:
-        """The observation of a row of the log, given as column -> value; categories are encoded as in training.
+        """The observation of a row of the log, given as column -> value, with categories as in training.
 
         >>> policy(policy.encode({"temperature": 20.5, "mode": "auto"}))
         """

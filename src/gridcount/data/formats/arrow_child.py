@@ -72,7 +72,7 @@ class ArrowSource:
 
 
 class QuerySource:
-    """A query of files by DuckDB, which reads nothing outside of one folder and writes nothing but temporary files."""
+    """A query of files by DuckDB, which reads only one folder and writes only temporary files."""
 
     def __init__(self, query: dict[str, Any], memory: int) -> None:
         import duckdb

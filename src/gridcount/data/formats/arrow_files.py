@@ -128,7 +128,7 @@ class ArrowFile:
 
 @contextmanager
 def open_arrow(path: Path, what: str = "Parquet", query: Query | None = None) -> Iterator[ArrowFile]:
-    """A Parquet or Arrow file, or a query of files, while it is read; ValueError names the file where it is damaged."""
+    """A Parquet or Arrow file, or a query of files, while it is read; ValueError names a damaged file."""
     if query is None and not path.is_file():  # reading a pipe would block
         raise FileNotFoundError(f"{path}: there is no such file; check the path")
     idle = _IDLE.setdefault(os.getpid(), [])

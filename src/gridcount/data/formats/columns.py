@@ -36,7 +36,7 @@ MISSING = ("error", "drop-rows", "drop-episodes", "carry-forward")  # what to do
 
 @dataclass(frozen=True)
 class Columns:
-    """How a table is read: its columns by role, each a name, a glob ('temp_*') or a comma list of both, and how it is written."""
+    """How a table is read: columns by role, each a name, a glob ('temp_*') or a comma list, and how it is written."""
 
     # columns that the policy observes; default: observation(s), obs, state, or obs_* and the like
     observation: str | None = None
@@ -60,7 +60,7 @@ class Columns:
     decimal: str | None = None  # of text: ',' or '.'; default: recognised, with the thousands separator
     # of text, such as latin-1; default: UTF-8, UTF-16 with its mark, or else Latin-1
     encoding: str | None = None
-    # a SELECT that gives the table: of a database, or of files, which it calls log ("select * from log where ok")
+    # a SELECT that gives the table: of a database, or of files, which it calls log ("select * from log")
     sql: str | None = None
 
     def given(self) -> dict[str, str]:
@@ -147,7 +147,8 @@ def _validate(
     for name in categories:
         if owner[name] != "observation":
             raise ValueError(
-                f"{source}: --categorical names '{name}', which is the {owner[name]}; only observations can be categories"
+                f"{source}: --categorical names '{name}', which is the {owner[name]};"
+                " only observations can be categories"
             )
     count, next_count = len(roles["observation"]), len(roles.get("next_observation", roles["observation"]))
     if count != next_count:

@@ -1,4 +1,4 @@
-"""Text tables with NumPy's parser; columns with empty, true/false or text values are parsed value by value."""
+"""Text tables with NumPy's parser; columns with empty, true/false or text values are parsed by value."""
 
 import io
 import re
@@ -33,7 +33,7 @@ ReportText = Callable[[str, str, int], None]  # receives a column, a value that 
 def csv_pieces(
     path: Path, dialect: Dialect, names: list[str], kinds: Kinds, report_text: ReportText
 ) -> Iterator[dict[str, NDArray[Any]]]:
-    """Columns of numbers by name, some rows at a time; empty is NaN. Columns in `kinds` may be text, and ids keep all digits."""
+    """Columns of numbers by name, some rows at a time; empty is NaN. Columns in `kinds` may be text."""
     with open_text(path, dialect.encoding) as file:
         start, header = 0, 1 + bool(dialect.units)
         for lines in _blocks(path, file):
@@ -56,7 +56,7 @@ def _blocks(path: Path, file: TextIO) -> Iterator[list[str]]:
         rest += text
         if len(rest) > max(LONGEST_LINE, transitions.CHUNK_BYTES):
             raise ValueError(
-                f"{path}: a line or a quoted cell is longer than {LONGEST_LINE:,} characters; is a quote missing?"
+                f"{path}: a line or a quoted cell has more than {LONGEST_LINE:,} characters; is a quote missing?"
             )
         if not rest.endswith(("\n", "\r")) and "\n" not in text and "\r" not in text:
             continue

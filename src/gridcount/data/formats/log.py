@@ -37,7 +37,7 @@ Problems = dict[
 
 
 Arrays = Mapping[str, NDArray[Any]]
-# Columns that may be text. An id keeps all digits, a time may be a date, and a label is never taken for a number.
+# Columns that may be text. An id keeps all digits, a time may be a date, and a label is never a number.
 Kind = Literal["id", "time", "label"]
 Kinds = Mapping[str, Kind]
 

@@ -206,7 +206,7 @@ def _more_values(known: set[float] | None, column: Float32) -> set[float] | None
 
 
 def logged_values(data: Transitions) -> tuple[tuple[float, ...], ...]:
-    """Per action, the values it takes in the log, in the log's units, if it takes few; () for a continuous one."""
+    """Per action, its values in the log, in the log's units, if these are few; () for a continuous one."""
     found: list[set[float] | None] = [set() for _ in range(data.action_dim)]
     for part in chunks(len(data), 4 * data.action_dim):
         found = [_more_values(*each) for each in zip(found, np.asarray(data.action[part]).T, strict=True)]
