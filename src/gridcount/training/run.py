@@ -14,6 +14,7 @@ import numpy as np
 
 from gridcount import __version__
 from gridcount.algorithms.contract import EPOCH, Prepared, Report, act
+from gridcount.data.quality.scan import logged_values
 from gridcount.evaluation.rollouts import InUnits, evaluate
 from gridcount.files import archive, locked, validate_no_links
 from gridcount.files.archive import numbered, prune
@@ -256,6 +257,7 @@ def policy_facts(plan: Plan, data: Transitions) -> store.Facts:
         action_low=tuple(data.action_low.tolist()),
         action_high=tuple(data.action_high.tolist()),
         version=__version__,
+        action_values=logged_values(data),
     )
 
 
