@@ -349,7 +349,9 @@ def test_a_cache_that_cannot_be_written_is_noticed_before_a_million_rows_are_mad
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(mazes, "generate", lambda *_: pytest.fail("rows were made for nothing"))
+    monkeypatch.setattr(
+        "gridcount.envs.maze2d_data.generate", lambda *_: pytest.fail("rows were made for nothing")
+    )
     with pytest.raises(OSError, match="set the environment variable GRIDCOUNT_HOME to another folder"):
         mazes.make(UMAZE)
 

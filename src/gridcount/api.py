@@ -34,6 +34,7 @@ from gridcount.training.experiment import (
     validate_findings,
 )
 from gridcount.training.logs import Row, read_rows
+from gridcount.training.machine import limit_threads
 from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan, read_plan
 from gridcount.training.policies import policies_of
 from gridcount.training.progress import ConsoleDisplay, Display
@@ -91,6 +92,7 @@ def train(
     if env is not None:
         trust(env)
     keep_compiled()
+    limit_threads()
     console = _console(progress)
     loaded = data if isinstance(data, Transitions) else load(data, memory_map=None, console=console)
     report = check(loaded)
@@ -177,6 +179,7 @@ class Run:
     ) -> Self:
         """Resume a stopped run, or make it longer. Data that was not read from a file must be passed again."""
         keep_compiled()
+        limit_threads(self.directory)
         plan = read_plan(self.directory)
         try:
             _, data = load_again(self.directory, data)

@@ -33,6 +33,7 @@ from gridcount.training.experiment import (
     find_environment,
     load_checked,
 )
+from gridcount.training.machine import limit_threads
 from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan, read_plan
 from gridcount.training.progress import ConsoleDisplay
 from gridcount.transitions import Transitions
@@ -89,6 +90,7 @@ def train(words: list[str]) -> int:
     resumed = (
         find_unfinished(options.run, resolved_name(options.dataset), options.algo) if options.resume else None
     )
+    limit_threads(resumed)
     environment, unscored = find_environment(options.dataset, options.env)
     plan = replace(
         _plan(options, algorithm, read_plan(resumed) if resumed else None), environment=environment

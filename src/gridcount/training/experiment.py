@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gridcount.algorithms.contract import Prepared, with_run_length
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.log import Log
 from gridcount.data.load import load, recorded_environment
 from gridcount.data.quality import check as checks
-from gridcount.envs.maze2d_data import Progress
 from gridcount.evaluation.environments import (
     dimensions,
     has_environment,
@@ -32,6 +31,9 @@ from gridcount.training.plan import (
 from gridcount.training.progress import Display
 from gridcount.training.run import Stops, never_stop
 from gridcount.transitions import Transitions
+
+if TYPE_CHECKING:  # importing the simulator takes time, and it is optional
+    from gridcount.envs.maze2d_data import Progress
 
 ShowFindings = Callable[[str, list[checks.Finding]], None]  # shows a dataset's problems to the user
 
@@ -85,7 +87,7 @@ class Experiment:
 
 
 def load_checked(
-    plan: Plan, *, memory_map: bool = False, show: ShowFindings, progress: Progress | None = None
+    plan: Plan, *, memory_map: bool = False, show: ShowFindings, progress: "Progress | None" = None
 ) -> Transitions:
     """Load a plan's data and show all its problems; raises ValueError if there are errors.
 
@@ -180,7 +182,7 @@ def _load(
     plan: Plan,
     memory_map: bool = False,
     judge: Callable[[Log], None] | None = None,
-    progress: Progress | None = None,
+    progress: "Progress | None" = None,
 ) -> Transitions:
     units, source = plan.action_units(), plan.source or "auto"
     reading: dict[str, Any] = {
