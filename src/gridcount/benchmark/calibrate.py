@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gridcount.algorithms.blocks import make_block
+from gridcount.algorithms.contract import pretraining_fields
 from gridcount.benchmark.cells import Cell
 from gridcount.benchmark.timings import keep_timing, read_timings
 from gridcount.catalogue import NAMES
@@ -119,7 +120,7 @@ def _time(algorithm: Any, dims: tuple[int, int]) -> float:
         rng.uniform(size=ROWS).astype(np.float32),
     )
     data = Transitions(states[0], action, reward, states[1], flags, flags)
-    quick = {"cvae_updates": 1} if hasattr(algorithm, "cvae_updates") else {}
+    quick = dict.fromkeys(pretraining_fields(algorithm), 1)
     prepared = replace(algorithm, **quick).prepare(data)
     state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
     rows = jax.tree.map(jnp.asarray, prepared.rows)

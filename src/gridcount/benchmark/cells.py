@@ -135,9 +135,10 @@ class Cell:
     @classmethod
     def from_json(cls, text: str) -> "Cell":
         """A cell from its JSON."""
-        return decode_record(
+        cell = decode_record(
             text.encode(), cls, "a cell", "run the suite's command again, which writes it again", closed=True
         )
+        return cell.changed(fields=settings(cell.plan.make_algorithm()))  # JSON's lists are tuples again
 
 
 def run_cell(cell: Cell, directory: Path) -> list[Row]:

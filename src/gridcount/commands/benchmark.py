@@ -10,6 +10,7 @@ from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColum
 from rich.table import Column, Table
 
 from gridcount.algorithms import ALGORITHMS
+from gridcount.algorithms.contract import pretraining_fields
 from gridcount.benchmark.cells import Cell
 from gridcount.benchmark.local import default_workers, missing, reuse_finished, run_local
 from gridcount.benchmark.store import read_results, write_rows
@@ -242,14 +243,10 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
         table.add_row(*what, str(len(cell.seeds)), f"{cell.updates:,}", f"{seconds * 1e3:.2f}", total)
     console.print(table)
     altogether = estimate(cells, per_update, len(available_cores()), workers or default_workers())
-    first = sorted({cell.algorithm for cell in cells if hasattr(ALGORITHMS[cell.algorithm], "cvae_updates")})
-    left_out = " and ".join(
-        [
-            "without evaluations",
-            "compilation",
-            *(f"the autoencoder that {name} learns first" for name in first),
-        ]
-    )
+    names = sorted({cell.algorithm for cell in cells})
+    first = [(name, what) for name in names for what in pretraining_fields(ALGORITHMS[name]).values()]
+    learnt = [f"the {what} that {name} learns first" for name, what in first]
+    left_out = " and ".join(["without evaluations", "compilation", *learnt])
     console.print(f"about {duration(altogether)} on this machine, {left_out}", soft_wrap=True)
     return 0
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import tyro
 from rich.console import Console
 
-from gridcount.algorithms import make_algorithm
+from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.algorithms.contract import run_length_fields
 from gridcount.algorithms.presets import Preset, default_algorithm, planned_updates
 from gridcount.algorithms.ranges import validate_ranges
@@ -23,7 +23,7 @@ from gridcount.evaluation.environments import trust
 from gridcount.files import on_full_disk
 from gridcount.interrupts import STOPPED
 from gridcount.report.headline import headline_table, how_to_judge
-from gridcount.terminal import make_console, validate_flags, with_bar
+from gridcount.terminal import make_console, positional, validate_flags, with_bar
 from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim, find_unfinished
@@ -64,7 +64,7 @@ class Train:
     evaluate_every: int | None = None
     episodes: int = EPISODES  # episodes per evaluation and seed
     run: Path | None = None  # run directory; by default a new one under runs/
-    # resume the run in --run, or the newest unfinished run of this dataset and algorithm
+    # resume the run in --run, or the newest unfinished run of this dataset (and of --algo, if given)
     resume: bool = False
     keep: int = 2  # checkpoints kept
     keep_policies: int | None = None  # policies kept, one per checkpoint; by default as many as checkpoints
@@ -101,6 +101,8 @@ def train(words: list[str]) -> int:
     )  # before a directory is made
     experiment = Experiment.prepare(plan, data, resumed=resumed)
     directory = resumed or claim(options.run, f"{Path(options.dataset).stem}-{options.algo}")
+    if resumed and options.run is None:
+        console.print(f"resuming the newest unfinished run of this dataset: {resumed}", soft_wrap=True)
     for line in _introduction(options, experiment, unscored, directory):
         console.print(line, soft_wrap=True)
     again = "gridcount train " + shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
@@ -199,15 +201,15 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
 
 
 def _default_algorithm(words: list[str]) -> str:
-    """The default of --algo: that of the resumed --run, or the default for the data.
+    """The default of --algo: that of the run to resume, or the default for the data.
 
     GPC-Anchor needs no settings for a dataset. Published datasets and the paper's preset keep the paper's GPC-SAC.
     """
-    run = _value(words, "--run")
-    if "--resume" in words and run and (Path(run) / "config.json").is_file():
-        return read_plan(Path(run)).algorithm
-    named = [word for before, word in pairwise(["", *words]) if before != "--run"] + [_value(words, "--env")]
-    published = next((name for name in named if name in NAMES), "")
+    dataset = positional(words, Train, *ALGORITHMS.values())
+    if "--resume" in words and dataset:
+        run = _value(words, "--run")
+        return read_plan(find_unfinished(Path(run) if run else None, resolved_name(dataset))).algorithm
+    published = next((name for name in (dataset, _value(words, "--env")) if name in NAMES), "")
     return default_algorithm(published or "", _value(words, "--preset") or Train.preset)
 
 

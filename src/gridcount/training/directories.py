@@ -29,8 +29,8 @@ def claim(given: Path | None, stem: str) -> Path:
     raise AssertionError("unreachable")
 
 
-def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
-    """The run to resume: the one given, or the newest unfinished one of this dataset and algorithm."""
+def find_unfinished(given: Path | None, dataset: str, algorithm: str | None = None) -> Path:
+    """The run to resume: the one given, or the newest unfinished one of this dataset, of any algorithm unless one is named."""
     if given is not None:
         if not (given / "config.json").exists():
             raise FileNotFoundError(
@@ -45,12 +45,12 @@ def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
         except (ValueError, OSError) as error:
             unreadable.append(str(error))
             continue
-        if (plan.dataset, plan.algorithm) == (dataset, algorithm) and not _finished(
-            candidate.parent, plan.updates
-        ):
+        wanted = plan.dataset == dataset and algorithm in (None, plan.algorithm)
+        if wanted and not _finished(candidate.parent, plan.updates):
             validate_no_links(candidate.parent)
             return candidate.parent
-    message = f"there is no unfinished run to resume of {algorithm} on {dataset} under {RUNS}"
+    what = dataset if algorithm is None else f"{algorithm} on {dataset}"
+    message = f"there is no unfinished run to resume of {what} under {RUNS}"
     notes = "".join(f"\nSkipped: {problem}" for problem in unreadable)
     raise FileNotFoundError(
         f"{message}; name its directory with --run, or leave out --resume to start one{notes}"
