@@ -15,7 +15,7 @@ from jax import Array
 
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.ranges import LogDeviation, Positive, Share, Step, Whole
-from gridcount.algorithms.steps import descend
+from gridcount.algorithms.steps import descend, one_program
 from gridcount.losses import bellman_loss, polyak, soft_value, td_target, temperature_loss
 from gridcount.networks import LOG_STD_LOW, Critics, TanhGaussian
 from gridcount.policy.actor import Actor
@@ -98,7 +98,7 @@ class SAC(SoftFields):
         return state.acting_policy.actor()
 
 
-@partial(jax.jit, static_argnames=("config", "observation_dim", "action_dim", "n_critics", "prior_scale"))
+@one_program("config", "observation_dim", "action_dim", "n_critics", "prior_scale")
 def init_networks(
     config: SoftFields,
     key: Array,
@@ -107,10 +107,7 @@ def init_networks(
     n_critics: int = 2,
     prior_scale: float = 0.0,
 ) -> SACState:
-    """Random networks, targets equal to the critics unless initialised as published, temperature 1.
-
-    It is one program, which starts faster than many small ones.
-    """
+    """Random networks, targets equal to the critics unless initialised as published, temperature 1."""
     policy_key, critic_key = jax.random.split(key)
     start = config.initialisation
     policy = TanhGaussian(

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import equinox as eqx
 import jax
@@ -14,6 +14,19 @@ from gridcount.algorithms.contract import Metrics
 
 Parameters = TypeVar("Parameters")
 Columns = TypeVar("Columns")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def one_program(*static: str) -> Callable[[Function], Function]:
+    """Compile a function as one program, which starts faster than a program for each of its operations.
+
+    `static` names the arguments that are no arrays.
+    """
+
+    def compiled(function: Function) -> Function:
+        return cast(Function, jax.jit(function, static_argnames=static))
+
+    return compiled
 
 
 def descend(

@@ -6,7 +6,6 @@ Its steps are functions, so that relatives call them instead of inheriting. The 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -16,7 +15,7 @@ from jax import Array
 
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.ranges import Positive, Share, Step, Weight, Whole
-from gridcount.algorithms.steps import descend
+from gridcount.algorithms.steps import descend, one_program
 from gridcount.losses import bellman_loss, polyak, td_target
 from gridcount.networks import Critics, Deterministic
 from gridcount.policy.actor import Actor
@@ -81,11 +80,11 @@ class TD3(TD3Fields):
         return state.policy.actor()
 
 
-@partial(jax.jit, static_argnames=("config", "observation_dim", "action_dim", "norm_after"))
+@one_program("config", "observation_dim", "action_dim", "norm_after")
 def init_networks(
     config: TD3Fields, key: Array, observation_dim: int, action_dim: int, *, norm_after: bool = False
 ) -> TD3State:
-    """Random networks, and targets equal to them; one program, which starts faster than many small ones."""
+    """Random networks, and targets equal to them."""
     policy_key, critic_key = jax.random.split(key)
     policy = Deterministic(observation_dim, action_dim, config.hidden, policy_key)
     critics = Critics(
