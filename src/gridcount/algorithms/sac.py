@@ -108,10 +108,7 @@ def init_networks(
     n_critics: int = 2,
     prior_scale: float = 0.0,
 ) -> SACState:
-    """Random networks, targets equal to the critics unless initialised as published, temperature 1.
-
-    It is one program, which starts faster than many small ones.
-    """
+    """Random networks, targets equal to the critics unless initialised as published, temperature 1."""
     policy_key, critic_key = jax.random.split(key)
     start = config.initialisation
     policy = TanhGaussian(

@@ -85,7 +85,7 @@ class TD3(TD3Fields):
 def init_networks(
     config: TD3Fields, key: Array, observation_dim: int, action_dim: int, *, norm_after: bool = False
 ) -> TD3State:
-    """Random networks, and targets equal to them; one program, which starts faster than many small ones."""
+    """Random networks, and targets equal to them."""
     policy_key, critic_key = jax.random.split(key)
     policy = Deterministic(observation_dim, action_dim, config.hidden, policy_key)
     critics = Critics(

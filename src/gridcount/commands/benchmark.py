@@ -243,8 +243,8 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
         table.add_row(*what, str(len(cell.seeds)), f"{cell.updates:,}", f"{seconds * 1e3:.2f}", total)
     console.print(table)
     altogether = estimate(cells, per_update, len(available_cores()), workers or default_workers())
-    names = sorted({cell.algorithm for cell in cells})
-    first = [(name, what) for name in names for what in pretraining_fields(ALGORITHMS[name]).values()]
+    algorithms = sorted({cell.algorithm for cell in cells})
+    first = [(name, what) for name in algorithms for what in pretraining_fields(ALGORITHMS[name]).values()]
     learnt = [f"the {what} that {name} learns first" for name, what in first]
     left_out = " and ".join(["without evaluations", "compilation", *learnt])
     console.print(f"about {duration(altogether)} on this machine, {left_out}", soft_wrap=True)
