@@ -11,6 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcount.report.analysis import Analysis
 from gridcount.report.scores import Scores, headline
 from gridcount.training.logs import Row
 from gridcount.training.results import is_metric
@@ -270,6 +271,11 @@ class Section:
             for dataset in self.datasets
             if methods and all((dataset, method) in normalised for method in methods)
         )
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """Its estimates, computed when they are first needed."""
+        return Analysis(dict(self.common()), self.thresholds())
 
     def aggregated(self) -> tuple[Experiment, ...]:
         """Experiments that `common` is from."""
