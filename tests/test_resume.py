@@ -411,7 +411,8 @@ def test_no_flipped_bit_goes_unnoticed_or_ends_in_a_traceback(
     finished: Path, maze_file: Path, tmp_path: Path
 ) -> None:
     from gridcount.data.load import load
-    from gridcount.training.run import read_plan, restore_policies
+    from gridcount.training.plan import read_plan
+    from gridcount.training.restoring import restore_policies
 
     run = shutil.copytree(finished, tmp_path / "run")
     prepared = read_plan(run).make_algorithm().prepare(load(str(maze_file)))

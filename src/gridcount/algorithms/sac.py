@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -98,6 +99,7 @@ class SAC(SoftFields):
         return state.acting_policy.actor()
 
 
+@eqx.filter_jit
 def init_networks(
     config: SoftFields,
     key: Array,
@@ -106,7 +108,10 @@ def init_networks(
     n_critics: int = 2,
     prior_scale: float = 0.0,
 ) -> SACState:
-    """Random networks, targets equal to the critics unless initialised as published, temperature 1."""
+    """Random networks, targets equal to the critics unless initialised as published, temperature 1.
+
+    It is one program, which starts faster than many small ones.
+    """
     policy_key, critic_key = jax.random.split(key)
     start = config.initialisation
     policy = TanhGaussian(

@@ -141,7 +141,7 @@ def _validate_flags_apply(options: Benchmark) -> None:
 def _validate_environments(suite: str, cells: list[Cell], make: bool) -> None:
     """Raise ValueError for environments that are not allowed or, with `make`, cannot be created here."""
     for dataset, name in dict.fromkeys(
-        (cell.dataset, cell.environment) for cell in cells if cell.environment and cell.scored
+        (cell.dataset, name) for cell in cells if (name := cell.plan.named_environment) and cell.scored
     ):
         try:
             find(str(name))

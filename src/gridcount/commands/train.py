@@ -28,12 +28,13 @@ from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim, find_unfinished
 from gridcount.training.experiment import (
-    EVALUATE_EVERY,
     Experiment,
     drop_unfit_environment,
     find_environment,
     load_checked,
 )
+from gridcount.training.machine import limit_threads
+from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan, read_plan
 from gridcount.training.progress import ConsoleDisplay
 from gridcount.transitions import Transitions
 
@@ -61,7 +62,7 @@ class Train:
     updates: int | None = None  # gradient updates; by default the preset's, or on --resume the run's own
     # updates between evaluations, and there is one at the end; by default 5000, or the run's own
     evaluate_every: int | None = None
-    episodes: int = 20  # episodes per evaluation and seed
+    episodes: int = EPISODES  # episodes per evaluation and seed
     run: Path | None = None  # run directory; by default a new one under runs/
     # resume the run in --run, or the newest unfinished run of this dataset and algorithm
     resume: bool = False
@@ -85,8 +86,11 @@ def train(words: list[str]) -> int:
     resumed = (
         find_unfinished(options.run, resolved_name(options.dataset), options.algo) if options.resume else None
     )
+    limit_threads(resumed)
     environment, unscored = find_environment(options.dataset, options.env)
-    plan = replace(_plan(options, runs.read_plan(resumed) if resumed else None), environment=environment)
+    plan = replace(
+        _plan(options, algorithm, read_plan(resumed) if resumed else None), environment=environment
+    )
     plan.check()  # before a dataset is generated or read
     data = _load(plan, options.memory_map, console)
     if options.env is None:  # a default environment must not stop the training
@@ -95,7 +99,7 @@ def train(words: list[str]) -> int:
     runs.Kept.checked(
         options.keep, options.keep_policies, options.checkpoint_seconds
     )  # before a directory is made
-    experiment = Experiment.prepare(plan, algorithm, data, resumed=resumed)
+    experiment = Experiment.prepare(plan, data, resumed=resumed)
     directory = resumed or claim(options.run, f"{Path(options.dataset).stem}-{options.algo}")
     for line in _introduction(options, experiment, unscored, directory):
         console.print(line, soft_wrap=True)
@@ -127,7 +131,7 @@ def train(words: list[str]) -> int:
     return 0
 
 
-def _load(plan: runs.Plan, memory_map: bool, console: Console) -> Transitions:
+def _load(plan: Plan, memory_map: bool, console: Console) -> Transitions:
     """Load the data of a plan, with a progress bar for generated mazes and a table of problems."""
 
     def show(name: str, findings: list[checks.Finding]) -> None:
@@ -201,7 +205,7 @@ def _default_algorithm(words: list[str]) -> str:
     """
     run = _value(words, "--run")
     if "--resume" in words and run and (Path(run) / "config.json").is_file():
-        return runs.read_plan(Path(run)).algorithm
+        return read_plan(Path(run)).algorithm
     named = [word for before, word in pairwise(["", *words]) if before != "--run"] + [_value(words, "--env")]
     published = next((name for name in named if name in NAMES), "")
     return default_algorithm(published or "", _value(words, "--preset") or Train.preset)
@@ -221,7 +225,7 @@ def _preset_name(options: Train) -> str:
     return next((name for name in (options.dataset, options.env) if name in NAMES), "") or ""
 
 
-def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
+def _plan(options: Train, algorithm: Any, before: Plan | None) -> Plan:
     """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is filled in later."""
     planned = planned_updates(options.algo, _preset_name(options), options.preset)
     recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
@@ -229,11 +233,11 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
     if before is not None:  # the run's own value if the flag is not given
         columns = columns or before.columns
         units = units if units != ActionUnits() else before.action_units()
-    return runs.Plan(
+    return Plan.of(
+        options.algo,
+        algorithm,
         dataset=resolved_name(options.dataset),
         environment=None,
-        algorithm=options.algo,
-        fields={},
         seeds=tuple(range(options.seed, options.seed + options.seeds)),
         updates=options.updates if options.updates is not None else before.updates if before else planned,
         evaluate_every=(
@@ -244,7 +248,7 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
             else EVALUATE_EVERY
         ),
         episodes=options.episodes,
-        fingerprint="",
+        preset=options.preset,
         source=resolve_source(options.dataset, recorded),
         columns=columns,
         **asdict(units),

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
@@ -26,11 +26,13 @@ from gridcount.data.formats.tables import SUFFIXES, find_parts, is_glob, is_tabl
 from gridcount.data.formats.tidy import tidy
 from gridcount.data.store import local, mazes
 from gridcount.data.store.download import fetch, published
-from gridcount.envs.maze2d_data import Progress
 from gridcount.files import locked
 from gridcount.files.cache import cache_directory
 from gridcount.files.memory import memory_limit
 from gridcount.transitions import Transitions
+
+if TYPE_CHECKING:  # importing the simulator takes time, and it is optional
+    from gridcount.envs.maze2d_data import Progress
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
 Source = Literal["auto", "d4rl", "generated"]
@@ -45,7 +47,7 @@ def load(
     scale_actions: bool = False,
     action_bounds: Bounds | None = None,
     console: Console | None = None,
-    progress: Progress | None = None,
+    progress: "Progress | None" = None,
     judge: Callable[[Log], None] | None = None,
 ) -> Transitions:
     """The transitions of a D4RL or imported name, a file (.hdf5, .h5, .npz, .parquet, .csv) or a Minari folder or id.
@@ -211,7 +213,7 @@ def _local_folder(name: str) -> Path | None:
     return Path(name) if (Path(name) / "meta.json").is_file() and name not in NAMES else None
 
 
-def _locate(name: str, source: Source, console: Console | None, progress: Progress | None = None) -> str:
+def _locate(name: str, source: Source, console: Console | None, progress: "Progress | None" = None) -> str:
     """The file or folder to read; a name has priority over an equal path, so that results do not depend on the folder."""
     if name in NAMES:
         return str(_published(name, source, console, progress))
@@ -251,7 +253,7 @@ def resolve_source(name: str, source: Source = "auto") -> Literal["", "d4rl", "g
     return source
 
 
-def _published(name: str, source: Source, console: Console | None, progress: Progress | None) -> Path:
+def _published(name: str, source: Source, console: Console | None, progress: "Progress | None") -> Path:
     if source not in ("auto", "d4rl", "generated"):
         raise unknown("source", source, ("auto", "d4rl", "generated"))
     if name not in MAZE_NAMES:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from gridcount.files import validate_no_links
 from gridcount.files.archive import numbered
-from gridcount.training.run import read_plan
+from gridcount.training.plan import read_plan
 
 RUNS = Path("runs")
 LOCK = "run.lock"  # the only file of a run that was killed before it wrote anything
