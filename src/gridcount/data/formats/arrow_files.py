@@ -116,6 +116,11 @@ class ArrowFile:
             try:
                 header, body = self._reader.answer()
             except ValueError as error:
+                if "malloc of size" in str(error):
+                    raise ValueError(
+                        f"{self._path}: needs more memory than this process may fill ({error});"
+                        " give it more, or write fewer columns"
+                    ) from error
                 way_out = "check --sql and the files" if self._what == "query" else "get the file again"
                 raise ValueError(
                     f"{self._path}: truncated or damaged {self._what} ({error}); {way_out}"

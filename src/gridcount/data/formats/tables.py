@@ -51,6 +51,10 @@ def find_parts(name: str) -> list[Path]:
         found = list(root.glob(str(path.relative_to(path.anchor) if path.anchor else path)))
     else:
         found = list(path.rglob("*")) if path.is_dir() else [path]
+        if any(
+            file.suffix.lower() in (".hdf5", ".h5") for file in found
+        ):  # a folder of datasets, not of parts
+            return []
     tables = (file for file in found if table_suffix(file) and file.is_file())
     return sorted((file for file in tables if not _is_hidden(file, path)), key=_by_number)
 
