@@ -31,7 +31,7 @@ from gridcount.training.experiment import (
     Experiment,
     drop_unfit_environment,
     find_environment,
-    load_again,
+    load_whole,
     validate_findings,
 )
 from gridcount.training.logs import Row, read_rows
@@ -59,6 +59,8 @@ def train(
     env: str | None = None,
     evaluate_every: int = EVALUATE_EVERY,
     episodes: int = 20,
+    hold_out: float = 0.0,
+    hold_out_seed: int = 0,
     out: str | Path | None = None,
     keep: int = 2,
     keep_policies: int | None = None,
@@ -80,6 +82,8 @@ def train(
         env: where to score policies: a dataset's name or a Gymnasium id. By default the dataset's own, if it has one.
         evaluate_every: updates between evaluations.
         episodes: episodes per evaluation and seed.
+        hold_out: share of the episodes that training never sees, for `estimate`.
+        hold_out_seed: which episodes are held out.
         out: the run directory; by default a new one under runs/.
         keep: checkpoints kept.
         keep_policies: policies kept, one per checkpoint; by default as many as checkpoints.
@@ -110,6 +114,8 @@ def train(
         episodes=episodes,
         fingerprint="",
         source=resolve_source(loaded.name),
+        hold_out=hold_out,
+        hold_out_seed=hold_out_seed,
     )
     plan.check()
     if env is None:
@@ -119,7 +125,7 @@ def train(
     experiment = Experiment.prepare(plan, made, loaded)
     directory = claim(None if out is None else Path(out), f"{Path(loaded.name).stem}-{name}")
     console.print(
-        f"{len(loaded):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run directory: {directory}"
+        f"{len(experiment.data):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run directory: {directory}"
     )
     for setting, note in experiment.prepared.notes.items():
         console.print(f"  {setting}: {note}")
@@ -180,7 +186,7 @@ class Run:
         plan = runs.read_plan(self.directory)
         algorithm = runs.algorithm_of(self.directory)
         try:
-            _, data = load_again(self.directory, data)
+            data = load_whole(self.directory, data)
         except ValueError as error:
             raise ValueError(
                 f"{error}. Give the data that the run was trained on: run.resume(data)"
