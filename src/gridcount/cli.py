@@ -12,6 +12,7 @@ gridcount: offline reinforcement learning with count-based pessimism
   gridcount train DATASET       train a policy from logged data and evaluate it during training
   gridcount algorithms          list the algorithms and their cost
   gridcount evaluate RUN        roll out a trained policy and print its score
+  gridcount estimate RUN        estimate what a policy is worth from logged data alone
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
   gridcount benchmark SUITE     run the experiments of a table or a figure
   gridcount report RESULTS      write one page of results: tables, curves, statistics, provenance
@@ -30,6 +31,7 @@ COMMANDS = (
     "train",
     "algorithms",
     "evaluate",
+    "estimate",
     "plot",
     "benchmark",
     "report",

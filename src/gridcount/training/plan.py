@@ -13,6 +13,7 @@ from gridcount.algorithms.contract import EPOCH, Prepared, with_new_names
 from gridcount.algorithms.ranges import validate_ranges
 from gridcount.catalogue import unknown
 from gridcount.data.formats.cut import ActionUnits
+from gridcount.data.split import Split
 from gridcount.evaluation.environments import dimensions, validate_dimensions
 from gridcount.files import read_record, write_whole
 from gridcount.files.records import AtLeastOne, Count
@@ -55,6 +56,8 @@ class Plan:
     )  # of a table: role -> the columns that were named for it
     name: str = _left_out("")  # what tables call the dataset, if not the name of its file
     preset: str = _left_out("")  # where the hyper-parameters come from; "" if that was not recorded
+    hold_out: float = _left_out(0.0)  # share of the episodes that training never sees
+    hold_out_seed: Count = _left_out(0)  # which ones
 
     @classmethod
     def of(cls, algorithm: str, made: Any, **how: Any) -> "Plan":
@@ -100,8 +103,13 @@ class Plan:
         if self.environment is not None:
             dimensions(self.environment)  # creates it, or raises the reason
 
+    def split(self) -> Split:
+        """Which episodes are held out."""
+        return Split(self.hold_out, self.hold_out_seed)
+
     def check_numbers(self) -> None:
         """Raise ValueError for invalid numbers."""
+        self.split().check()
         if not self.seeds or self.updates < 1 or self.evaluate_every < 1 or self.episodes < 1:
             raise ValueError("seeds, updates, evaluate-every and episodes must all be at least 1")
         if min(self.seeds) < 0:
