@@ -25,8 +25,8 @@ from gridcount.policy.store import (
 from gridcount.transitions import in_units
 
 DEFAULT_GUARD = Guard()
-NO_GUARD = "Train it again, or use policy(observation), which has no guard"
-NO_CLONE = "A finished run of at least 1,000 updates has one; use the fallback 'nearest' instead"
+NO_GUARD = "Resume its run, which adds them, or use policy(observation), which has no guard"
+NO_CLONE = "A finished run of at least 1,000 updates has one; resume the run, or use the fallback 'nearest'"
 
 
 class Policy:
@@ -112,6 +112,12 @@ class Policy:
         uncertainty = 1 / np.sqrt(count + 1.0)
         decision = Decision(action, held, count, uncertainty, resolution, policy_action, nearest_action)
         return decision.one() if single else decision
+
+    @property
+    def default_guard(self) -> Guard:
+        """The guard that `decide` uses by default, with its numbers: the strictest that rarely holds back the log's own decisions."""
+        _, log = self._validated(DEFAULT_GUARD)
+        return Guard(log.min_count, log.resolution)
 
     def _validated(self, guard: Guard) -> tuple[LogCounts, LogGuard]:
         """The log's counts; raises ValueError if this policy cannot be guarded so, whatever the observation."""
