@@ -50,9 +50,8 @@ def log_without_region(data: Transitions) -> Transitions:
     touched = np.unique(episode[in_region(data.observation) | in_region(data.next_observation)])
     keep = ~np.isin(episode, touched)
     columns = ("observation", "action", "reward", "next_observation", "terminated", "episode_end")
-    return Transitions(
-        *(np.asarray(getattr(data, name))[keep] for name in columns), name="medium-with-a-hole"
-    )
+    kept: dict[str, Any] = {name: np.asarray(getattr(data, name))[keep] for name in columns}
+    return Transitions(**kept, name="medium-with-a-hole")
 
 
 def roll_out(policy: gc.Policy, guard: gc.Guard | None, seed: int) -> dict[str, float]:
@@ -113,7 +112,7 @@ def main() -> None:
                     seeds=SEEDS,
                     updates=given.updates,
                     out=directory,
-                    evaluate_every=given.updates,
+                    evaluate_every=5_000,
                 )
             found = {name: [roll_out(gc.load_policy(directory, seed=seed), guard, seed) for seed in range(SEEDS)] for name, guard in GUARDS.items()}  # fmt: skip
             results["policies"][algorithm] = found
