@@ -1,7 +1,7 @@
 """Seen states: at which resolution a log has visited a state, coarse to fine. NumPy alone.
 
 On a grid over all of 40 columns every state has a cell of its own, so no new state would count as seen. Here a state is looked up in small
-groups of columns: all of them together where there are few, else every triple or every pair. A state is seen at 8 bins if, for every group, the log
+groups of columns: all of them together where there are at most four, else every four, three or two of them. A state is seen at 8 bins if, for every group, the log
 has a row in the same cell of a grid with 8 bins per column.
 """
 
@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 
 from gridcount.transitions import chunks
 
-LEAST_BINS, MOST_BINS = 16, 64  # of the finest grid
+LEAST_BINS, MOST_BINS = 8, 64  # of the finest grid
+LARGEST = 4  # columns of a group, at most: in larger ones, new states would be seen at few bins only
 MOST_CELLS = (1 << 20) - 1  # in all groups together
 MOST_GROUPS = 1024  # a decision looks into each
 TAILS = 0.001  # share of a column's values at each end; those farther from the others than these span are glitches
@@ -118,7 +119,7 @@ def _grouped(sample: NDArray[np.float64]) -> tuple[NDArray[np.int64], int]:
     size = next(
         (
             size
-            for size in range(columns, 2, -1)
+            for size in range(min(columns, LARGEST), 2, -1)
             if comb(columns, size) <= MOST_GROUPS and comb(columns, size) * LEAST_BINS**size <= MOST_CELLS
         ),
         min(columns, 2),
