@@ -1,7 +1,7 @@
 """The decision log: every decision as a row of a Parquet file, which `gridcount data import` reads as the next training log.
 
-A row holds the observation and the action under the log's own column names. It waits in memory for its reward. Rows with a reward go to
-`decisions-*.parquet`, those whose reward did not arrive in time to `without-reward-*.parquet`. A thread writes the files, so no
+A row holds the observation and the action under the log's own column names. It waits in memory for its reward. Complete rows go to
+`decisions-*.parquet`, those without a reward or an action to `incomplete-*.parquet`. A thread writes the files, so no
 request waits for the disk, and a file appears under its name only when it is complete.
 """
 
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from gridcount.files import whole_file
 from gridcount.policy.store import Facts
 
-COMPLETE, WITHOUT_REWARD = "decisions", "without-reward"  # what file names begin with
+COMPLETE, INCOMPLETE = "decisions", "incomplete"  # what file names begin with
 MOST_WAITING = 100_000  # decisions that wait for a reward
 MOST_QUEUED = 500_000  # rows that wait for the disk; more are dropped, and counted
 PIECE = 512  # rows that are turned into Arrow's form together: small, so that requests do not wait for it
@@ -43,6 +43,7 @@ class Outcome(NamedTuple):
     reward: float
     terminated: bool
     truncated: bool
+    action: tuple[float, ...] | None = None  # what was really done; None: what was decided
 
 
 class Names(NamedTuple):
@@ -107,7 +108,7 @@ class DecisionLog:
         self._thread = threading.Thread(target=self._write_until_closed, name="decision log", daemon=True)
         self._thread.start()
 
-    def add(self, row: dict[str, Any], observation: Sequence[float], action: Sequence[float]) -> str:
+    def add(self, row: dict[str, Any], observation: Sequence[float], action: Sequence[float | None]) -> str:
         """Log a decision; returns its id, by which its outcome is reported. `row` holds our columns from `count` on, and `episode`."""
         self._made += 1
         decision = f"{self._session}-{self._made}"
@@ -122,11 +123,13 @@ class DecisionLog:
         waiting = self._waiting.pop(decision, None)
         if waiting is None:
             return False
-        row = waiting[1]
+        row, actions = waiting[1], len(self.names.action)
         for place, own in enumerate(OWN):
             if own in outcome._fields:
                 row[place] = getattr(outcome, own)
-        self._put(COMPLETE, row)
+        if outcome.action is not None:
+            row[-actions:] = outcome.action
+        self._put(INCOMPLETE if None in row[-actions:] else COMPLETE, row)
         return True
 
     def expire(self, keep: int = MOST_WAITING) -> None:
@@ -137,7 +140,7 @@ class DecisionLog:
             if when > late and len(self._waiting) <= keep:
                 break
             del self._waiting[decision]
-            self._put(WITHOUT_REWARD, row)
+            self._put(INCOMPLETE, row)
 
     def close(self) -> None:
         """Write everything that is not yet on disk."""
@@ -152,7 +155,7 @@ class DecisionLog:
             self._queue.put((kind, row))
 
     def _write_until_closed(self) -> None:
-        files = {kind: _Part(self._schema) for kind in (COMPLETE, WITHOUT_REWARD)}
+        files = {kind: _Part(self._schema) for kind in (COMPLETE, INCOMPLETE)}
         began, going = time.monotonic(), True
         while going:
             try:
