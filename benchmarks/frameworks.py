@@ -20,7 +20,7 @@ NAMES = [f"temp_{number}" for number in range(8)]
 FRAMEWORKS = ("starlette", "litestar", "fastapi")
 REQUESTS, CONNECTIONS, ROUNDS = 4000, 8, 3
 KEPT = Path(__file__).parent.parent / "results" / "frameworks.json"
-BODY = json.dumps({"observation": {name: 20.5 for name in NAMES}}).encode()
+BODY = json.dumps({"observation": dict.fromkeys(NAMES, 20.5)}).encode()
 HEAD = f"POST /decide HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(BODY)}\r\n\r\n"
 
 
@@ -64,7 +64,7 @@ def fastapi_app() -> Any:
     from fastapi import FastAPI
     from pydantic import create_model
 
-    fields: dict[str, Any] = {name: (float, ...) for name in NAMES}
+    fields: dict[str, Any] = dict.fromkeys(NAMES, (float, ...))
     ask = create_model("Ask", observation=(create_model("Observation", **fields), ...))
     app = FastAPI()
 
@@ -152,7 +152,9 @@ def main(words: list[str]) -> None:
     for name in FRAMEWORKS:
         if importlib.util.find_spec(name) is not None:
             found[name] = {"version": version(name), "requests_per_cpu_second": round(measure(name))}
-            print(f"{name} {found[name]['version']}: {found[name]['requests_per_cpu_second']:,} requests per second of CPU")
+            print(
+                f"{name} {found[name]['version']}: {found[name]['requests_per_cpu_second']:,} requests per second of CPU"
+            )
     if "--keep" in words:
         KEPT.write_text(json.dumps(found, indent=2) + "\n")
     return None

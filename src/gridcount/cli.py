@@ -12,6 +12,8 @@ gridcount: offline reinforcement learning with count-based pessimism
   gridcount train DATASET       train a policy from logged data and evaluate it during training
   gridcount algorithms          list the algorithms and their cost
   gridcount evaluate RUN        roll out a trained policy and print its score
+  gridcount export RUN          write a policy as ONNX for programs without gridcount
+  gridcount serve RUN           answer requests for guarded decisions over HTTP
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
   gridcount benchmark SUITE     run the experiments of a table or a figure
   gridcount report RESULTS      write one page of results: tables, curves, statistics, provenance
@@ -29,6 +31,8 @@ COMMANDS = (
     "train",
     "algorithms",
     "evaluate",
+    "export",
+    "serve",
     "plot",
     "benchmark",
     "report",

@@ -173,9 +173,7 @@ class Service:
     async def ready(self, request: Request) -> Response:
         """Whether requests should be sent here."""
         problem = "the service is stopping" if self.gate.draining else self.log.error if self.log else ""
-        return answer(
-            Ready(not problem, self.serving.current.name, problem), status=503 if problem else 200
-        )
+        return answer(Ready(not problem, self.serving.current.name, problem), status=503 if problem else 200)
 
     async def drift(self, request: Request) -> Response:
         """Compare the latest states with the log's."""
@@ -202,9 +200,7 @@ class Service:
 
     @staticmethod
     def _new_meter(deciding: Deciding) -> DriftMeter:
-        policy = deciding.policy
-        assert policy.counts is not None
-        return DriftMeter(policy.counts, policy.observation_names)
+        return DriftMeter(deciding.policy.log, deciding.policy.observation_names)
 
 
 def _decisions(deciding: Deciding, observations: NDArray[np.float32]) -> Decision:

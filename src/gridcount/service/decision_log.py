@@ -74,7 +74,12 @@ class Names(NamedTuple):
         for role, name in roles.items():
             words += [f"--{role}", name]
         if set(facts.action_low) != {-1.0} or set(facts.action_high) != {1.0}:
-            words += ["--action-low", *map(str, facts.action_low), "--action-high", *map(str, facts.action_high)]
+            words += [
+                "--action-low",
+                *map(str, facts.action_low),
+                "--action-high",
+                *map(str, facts.action_high),
+            ]
         return shlex.join(words)
 
 
@@ -85,6 +90,7 @@ class DecisionLog:
         self, folder: Path, facts: Facts, *, rows: int, seconds: float, outcome_seconds: float
     ) -> None:
         import pyarrow as arrow
+        import pyarrow.parquet  # noqa: F401  now, not when a request would wait for it
 
         kinds = {
             "timestamp": arrow.timestamp("us", tz="UTC"),
@@ -103,7 +109,10 @@ class DecisionLog:
         self._session, self._made = secrets.token_hex(4), 0
         self._waiting: dict[str, tuple[float, list[Any]]] = {}  # decision -> when, row
         self._queue: queue.SimpleQueue[tuple[str, list[Any]] | None] = queue.SimpleQueue()
-        self.dropped, self.error = 0, ""  # rows that could not be kept, and why the last file could not be written
+        self.dropped, self.error = (
+            0,
+            "",
+        )  # rows that could not be kept, and why the last file could not be written
         folder.mkdir(parents=True, exist_ok=True)
         self._thread = threading.Thread(target=self._write_until_closed, name="decision log", daemon=True)
         self._thread.start()

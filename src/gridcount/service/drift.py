@@ -41,7 +41,9 @@ class DriftMeter:
 
     def __init__(self, counts: LogCounts, names: tuple[str, ...]) -> None:
         self._counts, self._names = counts, names
-        rows = np.asarray(counts.actions.counts)[:, 0, :].sum(axis=1).astype(np.float64)  # of the log, by cell
+        rows = (
+            np.asarray(counts.actions.counts)[:, 0, :].sum(axis=1).astype(np.float64)
+        )  # of the log, by cell
         middle = (np.cumsum(rows) - rows / 2) / rows.sum()
         _, self._region = np.unique((middle * REGIONS).astype(np.int64), return_inverse=True)
         self._shares = np.bincount(self._region, rows) / rows.sum()

@@ -3,7 +3,6 @@
 import hmac
 import math
 import time
-from typing import Any
 
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
@@ -71,9 +70,7 @@ class Gate:
     def _require(given: bytes, token: str | None) -> None:
         """Compare a token in a time that does not depend on where it differs."""
         if token is not None and not hmac.compare_digest(given, token.encode()):
-            raise Refused(
-                401, "send the header Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"}
-            )
+            raise Refused(401, "send the header Authorization: Bearer TOKEN", {"www-authenticate": "Bearer"})
 
 
 def too_many(wait: float) -> Refused:
@@ -91,6 +88,3 @@ def _host(header: str) -> str:
     if header.startswith("["):
         return header[1:].partition("]")[0]
     return header.partition(":")[0]
-
-
-Answer = Any

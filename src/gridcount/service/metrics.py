@@ -12,7 +12,9 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = registry = CollectorRegistry()
         self.decisions = Counter("gridcount_decisions", "Decisions made", ["policy"], registry=registry)
-        self.held = Counter("gridcount_held", "Decisions in which the guard held", ["policy"], registry=registry)
+        self.held = Counter(
+            "gridcount_held", "Decisions in which the guard held", ["policy"], registry=registry
+        )
         self.counts = Histogram(
             "gridcount_count",
             "How often the log has the policy's action in its state",
@@ -38,9 +40,7 @@ class Metrics:
             "95 % of as many states of the log itself have a smaller index",
             registry=registry,
         )
-        self.dropped = Gauge(
-            "gridcount_log_dropped", "Decisions that could not be logged", registry=registry
-        )
+        self.dropped = Gauge("gridcount_log_dropped", "Decisions that could not be logged", registry=registry)
 
     def text(self) -> bytes:
         """All metrics, as Prometheus reads them."""

@@ -34,7 +34,7 @@ def describe(messages: Messages, facts: Facts, *, token: bool, log: bool, promot
     kinds = [messages.request, messages.batch, messages.answer, messages.answers]
     kinds += [Health, Ready, messages.outcome, Recorded, Promote, Promoted, Problem, Drift]
     _, schemas = msgspec.json.schema_components(kinds, ref_template=REFERENCE)
-    paths = {
+    paths: dict[str, dict[str, Any]] = {
         "/decide": {"post": _operation("Decide at one observation", messages.request, messages.answer)},
         "/decide/batch": {"post": _operation("Decide at several", messages.batch, messages.answers)},
         "/drift": {"get": _operation("Compare the latest states with the log's", None, Drift)},
@@ -47,7 +47,7 @@ def describe(messages: Messages, facts: Facts, *, token: bool, log: bool, promot
     if promote:
         paths["/promote"] = {"post": _operation("Replace the policy", Promote, Promoted, 404, 409)}
     paths["/ready"]["get"]["responses"]["503"] = _response("Send requests elsewhere", Ready)
-    described = {
+    described: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {
             "title": f"{facts.algorithm} on {facts.dataset}",

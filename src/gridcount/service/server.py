@@ -24,9 +24,15 @@ LOOK_SECONDS = 0.02  # between looks at the open connections
 class DrainingServer(uvicorn.Server):
     """A server that answers what arrives on open connections before it stops."""
 
-    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+    def __init__(self, config: uvicorn.Config, service: Service, listening: Callable[[], None]) -> None:
         super().__init__(config)
-        self._service = service
+        self._service, self._listening = service, listening
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to accept connections."""
+        await super().startup(sockets)
+        if self.started:
+            self._listening()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -81,10 +87,9 @@ def serve(path: Path, guard: Guard, settings: Settings, listening: Callable[[str
                 server_header=False,
                 timeout_keep_alive=int(limits.idle_seconds),
             )
-            server = DrainingServer(config, service)
             host, port = sock.getsockname()[:2]
             address = f"http://{f'[{host}]' if ':' in host else host}:{port}"
-            _run(server, sock, lambda: listening(address, service))
+            DrainingServer(config, service, lambda: listening(address, service)).run([sock])
     finally:
         if log is not None:
             log.close()
@@ -98,16 +103,3 @@ def _listen(host: str, port: int) -> socket.socket:
         raise OSError(
             f"cannot listen on {host}:{port} ({error.strerror}); another --port, or 0 for any free one"
         ) from error
-
-
-def _run(server: DrainingServer, sock: socket.socket, started: Callable[[], None]) -> None:
-    async def run() -> None:
-        serving = asyncio.create_task(server.serve([sock]))
-        while not server.started and not serving.done():
-            await asyncio.sleep(LOOK_SECONDS)
-        if server.started:
-            started()
-        await serving
-
-    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:
-        runner.run(run())

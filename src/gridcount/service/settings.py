@@ -57,7 +57,9 @@ class Settings:
                     f" variable {PROMOTE_TOKEN} or --promote-token-file"
                 )
             if not self.promote_from.is_dir():
-                raise ValueError(f"--promote-from {self.promote_from}: there is no such folder; create it first")
+                raise ValueError(
+                    f"--promote-from {self.promote_from}: there is no such folder; create it first"
+                )
             if self.token is not None and hmac.compare_digest(self.token, self.promote_token):
                 raise ValueError(
                     "the token and the promotion token are the same, so every client could replace the policy; use two"

@@ -8,6 +8,7 @@
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -16,7 +17,7 @@ import onnxruntime
 class Decider:
     """An exported policy; threads may share it."""
 
-    def __init__(self, folder):
+    def __init__(self, folder: str | Path) -> None:
         """Read the folder's contract, counts and networks."""
         folder = Path(folder)
         self.contract = json.loads((folder / "contract.json").read_text(encoding="utf-8"))
@@ -28,9 +29,9 @@ class Decider:
         self.bins = int(self.log["seen_bins"])
         self.strides = self.bins ** np.arange(self.log["seen_groups"].shape[1] - 1, -1, -1)
         self.policy = session(folder / "policy.onnx")
-        self.clone = session(folder / "clone.onnx") if (folder / "clone.onnx").exists() else None
+        self.clone: Any = session(folder / "clone.onnx") if (folder / "clone.onnx").exists() else None
 
-    def decide(self, observation, **guard):
+    def decide(self, observation: Any, **guard: Any) -> dict[str, Any]:
         """Decide at one observation or at many; `guard` changes min_count, resolution or fallback of the contract's guard."""
         guard = self.contract["guard"] | guard
         x = np.atleast_2d(np.asarray(observation, np.float32))
@@ -49,42 +50,44 @@ class Decider:
         action = wanted.copy()
         if held.any():
             action[held] = self.fallback(guard["fallback"], x[held], nearest[held])
-        told = dict(action=action, held=held, count=count, uncertainty=1 / np.sqrt(count + 1.0))
-        told |= dict(resolution=resolution, policy_action=wanted, nearest_action=nearest)
+        told = {"action": action, "held": held, "count": count, "uncertainty": 1 / np.sqrt(count + 1.0)}
+        told |= {"resolution": resolution, "policy_action": wanted, "nearest_action": nearest}
         return {name: value[0] for name, value in told.items()} if np.ndim(observation) == 1 else told
 
-    def cell(self, row):
+    def cell(self, row: list[float]) -> int:
         """The cell of a state: a tree of cuts leads to it."""
         column, threshold, below, above = self.tree
         node = 0
         while column[node] >= 0:
             node = below[node] if row[column[node]] <= threshold[node] else above[node]
-        return below[node]
+        return int(below[node])
 
-    def resolution(self, x):
+    def resolution(self, x: Any) -> Any:
         """Bins per column of the finest grid on which the log has seen a state; 0 outside of its range."""
         log = self.log
         inside = ((x >= log["seen_low"]) & (x <= log["seen_high"])).all(axis=1)
         with np.errstate(over="ignore"):
-            place = np.floor((np.clip(x, log["seen_low"], log["seen_high"]) - log["seen_origin"]) * log["seen_scale"])
+            place = np.floor(
+                (np.clip(x, log["seen_low"], log["seen_high"]) - log["seen_origin"]) * log["seen_scale"]
+            )
         digit = np.clip(place, 0, self.bins - 1).astype(np.int64)
         code = digit[:, log["seen_groups"]] @ self.strides
         level = log["seen_finest"][self.groups, code].min(axis=1, initial=self.bins.bit_length() - 1)
         return np.where(inside, 1 << level.astype(np.int64), 0)
 
-    def fallback(self, kind, x, nearest):
+    def fallback(self, kind: Any, x: Any, nearest: Any) -> Any:
         """The actions where the guard holds: a fixed one, the nearest logged one, a clone's, or NaN (abstain)."""
         if kind == "clone":
             return self.clone.run(["action"], {"observation": x})[0]
         return nearest if kind == "nearest" else np.nan if kind == "abstain" else np.asarray(kind)
 
-    def in_units(self, action):
+    def in_units(self, action: Any) -> Any:
         """From [-1, 1] to the units of the log."""
         unscaled = (self.low == -1).all() and (self.high == 1).all()
         return action if unscaled else self.low + (action + 1) / 2 * (self.high - self.low)
 
 
-def session(path):
+def session(path: Path) -> Any:
     """A network on one core."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1

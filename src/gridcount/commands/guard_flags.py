@@ -1,0 +1,31 @@
+"""The flags of a guard, which commands share."""
+
+from dataclasses import dataclass
+
+from gridcount.policy.guard import Guard
+
+
+@dataclass(frozen=True)
+class GuardFlags:
+    """When the guard holds, and what acts then."""
+
+    min_count: int | None = None  # least count of an action in the log; default: as measured on the log
+    resolution: int | None = (
+        None  # bins per column at which a state must be seen; 0: any state; default: as measured on the log
+    )
+    fallback: tuple[str, ...] = (
+        "nearest",
+    )  # nearest, clone, abstain, or the numbers of a fixed action in the log's units
+
+    def guard(self) -> Guard:
+        """The guard."""
+        words = self.fallback
+        try:
+            fixed = [float(word) for word in words]
+        except ValueError:
+            if len(words) != 1:
+                raise ValueError(
+                    f"--fallback is {' '.join(words)}; give nearest, clone, abstain or the numbers of an action"
+                ) from None
+            return Guard(self.min_count, self.resolution, words[0])  # type: ignore[arg-type]  # Guard checks it
+        return Guard(self.min_count, self.resolution, fixed)
