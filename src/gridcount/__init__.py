@@ -6,7 +6,9 @@ __version__ = "0.1.0"
 
 _HOMES = {  # public name -> the module that holds it
     "Columns": "gridcount.data.formats.columns",
+    "Decision": "gridcount.policy.guard",
     "GridCounter": "gridcount.counts.counter",
+    "Guard": "gridcount.policy.guard",
     "Policy": "gridcount.policy.policy",
     "Run": "gridcount.api",
     "Transitions": "gridcount.transitions",
@@ -24,12 +26,15 @@ if TYPE_CHECKING:
     from gridcount.counts.counter import GridCounter
     from gridcount.data.formats.columns import Columns
     from gridcount.data.load import load
+    from gridcount.policy.guard import Decision, Guard
     from gridcount.policy.policy import Policy, load_policy
     from gridcount.transitions import Transitions
 
 __all__ = [
     "Columns",
+    "Decision",
     "GridCounter",
+    "Guard",
     "Policy",
     "Run",
     "Transitions",

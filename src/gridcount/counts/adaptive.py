@@ -68,6 +68,8 @@ class AdaptiveCells(NamedTuple):
 
     def rank(self, observation: Any) -> NDArray[np.int32]:
         """The number of each observation's cell. Every observation has one: cells at the edge reach to infinity."""
+        if len(observation) == 1:
+            return np.array([self._walk(observation[0])], np.int32)
         cell = np.empty(len(observation), np.int32)
         for rows in chunks(len(observation), 4 * observation.shape[1]):
             x = np.asarray(observation[rows], np.float32)
@@ -79,6 +81,13 @@ class AdaptiveCells(NamedTuple):
                 node[going] = np.where(goes_below, self.below[at], self.above[at])
             cell[rows] = self.below[node]
         return cell
+
+    def _walk(self, observation: Any) -> int:
+        """The number of one observation's cell, much faster than through arrays."""
+        node = 0
+        while (column := self.column[node]) != LEAF:
+            node = self.below[node] if observation[column] <= self.threshold[node] else self.above[node]
+        return int(self.below[node])
 
     def in_words(self, names: Sequence[str]) -> str:
         """Which columns are cut, the most often cut first."""
@@ -137,14 +146,19 @@ class ActionCounts(NamedTuple):
     @classmethod
     def fit(cls, cell: Any, n_cells: int, action: Any, bins: int) -> "ActionCounts":
         """Count the log's actions, read a chunk at a time."""
-        dims, edges = action.shape[1], action_edges(action, bins)
-        counts = np.zeros(n_cells * dims * bins, np.int64)
-        for rows in chunks(len(cell), dims * bins):
-            place = np.asarray(cell[rows], np.int64)[:, None] * dims + np.arange(dims)
-            counts += np.bincount(
-                (place * bins + _bin(np.asarray(action[rows]), edges)).reshape(-1), minlength=len(counts)
-            )
-        return cls(counts.reshape(n_cells, dims, bins).astype(np.int32), edges)
+        edges = action_edges(action, bins)
+        return cls(_counted(cell, n_cells, action, edges), edges)
+
+    def without(self, cell: Any, action: Any) -> "ActionCounts":
+        """As if these rows were not in the log."""
+        return self._replace(counts=self.counts - _counted(cell, len(self.counts), action, self.edges))
+
+    def widened(self, window: int) -> "ActionCounts":
+        """Each bin counts the actions of up to `window` bins on either side as well."""
+        bins = self.counts.shape[2]
+        total = np.pad(self.counts.cumsum(axis=2), ((0, 0), (0, 0), (1, 0)))  # [cells, action_dim, bins + 1]
+        first, end = (np.clip(np.arange(bins) + shift, 0, bins) for shift in (-window, window + 1))
+        return self._replace(counts=(total[..., end] - total[..., first]).astype(np.int32))
 
     def __call__(self, cell: Any, action: Any) -> Any:
         """[rows] the smallest of the dimensions' counts: an action is only as well covered as its least visited part."""
@@ -152,6 +166,18 @@ class ActionCounts(NamedTuple):
         return self.counts[
             cell[:, None], action.__array_namespace__().arange(dims), _bin(action, self.edges)
         ].min(axis=1)
+
+
+def _counted(cell: Any, n_cells: int, action: Any, edges: NDArray[np.float32]) -> NDArray[np.int32]:
+    """[cells, action_dim, bins] how often the actions lie in each bin of each cell."""
+    dims, bins = edges.shape[0], edges.shape[1] + 1
+    counts = np.zeros(n_cells * dims * bins, np.int64)
+    for rows in chunks(len(cell), dims * bins):
+        place = np.asarray(cell[rows], np.int64)[:, None] * dims + np.arange(dims)
+        counts += np.bincount(
+            (place * bins + _bin(np.asarray(action[rows]), edges)).reshape(-1), minlength=len(counts)
+        )
+    return counts.reshape(n_cells, dims, bins).astype(np.int32)
 
 
 def action_edges(action: Any, bins: int) -> NDArray[np.float32]:

@@ -1,4 +1,4 @@
-"""The log's counts that are saved with a policy: how often the log has an action in a state's cell."""
+"""What is saved of the log with a policy: how often it has an action in a state's cell, and what a guard needs."""
 
 from typing import Any, NamedTuple
 
@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from gridcount.counts.adaptive import LEAF, ActionCounts, AdaptiveCells
 from gridcount.files.archive import Arrays
+from gridcount.policy.log_guard import LogGuard
 from gridcount.transitions import Transitions
 
 ROWS_PER_CELL = 128  # of the log, at least
@@ -19,21 +20,31 @@ class LogCounts(NamedTuple):
 
     cells: AdaptiveCells
     actions: ActionCounts
+    guard: LogGuard | None = None  # None: written by a version that had no guards
 
     @classmethod
     def fit(cls, data: Transitions) -> "LogCounts":
         """Count a log, whose columns may be memory-mapped."""
         cells = AdaptiveCells.fit(data.observation, data.action, ROWS_PER_CELL)
-        return cls(cells, ActionCounts.fit(cells.rank(data.observation), cells.n_cells, data.action, BINS))
+        cell = cells.rank(data.observation)
+        actions = ActionCounts.fit(cell, cells.n_cells, data.action, BINS)
+        guard, actions = LogGuard.fit(data, cell, actions)
+        return cls(cells, actions, guard)
 
     def __call__(self, observation: NDArray[np.float32], action: NDArray[Any]) -> NDArray[np.int64]:
-        """[rows] how often the log has actions in [-1, 1] at these observations: the smallest of the action dimensions' counts."""
+        """[rows] how often the log has actions in [-1, 1] at these observations; 0 where it has not seen the state.
+
+        The smallest of the action dimensions' counts is given.
+        """
         count: NDArray[np.int64] = self.actions(self.cells.rank(observation), action).astype(np.int64)
+        if self.guard is not None:
+            count[self.guard.seen.resolution(observation) < self.guard.resolution] = 0
         return count
 
     def arrays(self) -> Arrays:
         """The arrays for a file."""
-        return {name: np.asarray(getattr(self.cells, name)) for name in TREE} | self.actions._asdict()
+        tree = {name: np.asarray(getattr(self.cells, name)) for name in TREE}
+        return tree | self.actions._asdict() | ({} if self.guard is None else self.guard.arrays())
 
     @classmethod
     def of(cls, arrays: Arrays, observation_dim: int, action_dim: int) -> "LogCounts":
@@ -66,4 +77,8 @@ class LogCounts(NamedTuple):
             raise ValueError(
                 f"its edges have shape {edges.shape}, for {action_dim} actions in {counts.shape[2]} bins"
             )
-        return cls(AdaptiveCells(column, threshold, below, above, n_cells), ActionCounts(counts, edges))
+        known = "logged" in arrays  # older files hold counts alone
+        guard = LogGuard.of(arrays, observation_dim, action_dim, n_cells) if known else None
+        return cls(
+            AdaptiveCells(column, threshold, below, above, n_cells), ActionCounts(counts, edges), guard
+        )

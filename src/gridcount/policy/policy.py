@@ -9,8 +9,24 @@ from numpy.typing import ArrayLike, NDArray
 from gridcount.files.archive import numbered
 from gridcount.policy.actor import Actor
 from gridcount.policy.counts import LogCounts
-from gridcount.policy.store import COUNTS, FACTS, FOLDER, Facts, read_actor, read_counts, read_facts
+from gridcount.policy.guard import Decision, Guard
+from gridcount.policy.log_guard import LogGuard
+from gridcount.policy.store import (
+    CLONE,
+    COUNTS,
+    FACTS,
+    FOLDER,
+    Facts,
+    read_actor,
+    read_clone,
+    read_counts,
+    read_facts,
+)
 from gridcount.transitions import in_units
+
+DEFAULT_GUARD = Guard()
+NO_GUARD = "Train it again, or use policy(observation), which has no guard"
+NO_CLONE = "A finished run of at least 1,000 updates has one; use the fallback 'nearest' instead"
 
 
 class Policy:
@@ -24,9 +40,16 @@ class Policy:
     """
 
     def __init__(
-        self, actor: Actor, facts: Facts, *, seed: int, updates: int, counts: LogCounts | None = None
+        self,
+        actor: Actor,
+        facts: Facts,
+        *,
+        seed: int,
+        updates: int,
+        counts: LogCounts | None = None,
+        clone: Actor | None = None,
     ):
-        self._actor, self._facts, self._counts = actor, facts, counts
+        self._actor, self._facts, self._counts, self._clone = actor, facts, counts, clone
         self.seed, self.updates = seed, updates
         self._low, self._high = np.asarray(facts.action_low), np.asarray(facts.action_high)
 
@@ -53,7 +76,7 @@ class Policy:
     def __call__(self, observation: ArrayLike) -> NDArray[Any]:
         """The action at one observation, or at each of many, in the log's units."""
         observations, single = self._observations(observation)
-        actions = in_units(self._actor(observations), self._low, self._high)
+        actions = self._in_units(self._actor(observations))
         return actions[0] if single else actions
 
     def scaled(self, observation: ArrayLike) -> NDArray[np.float32]:
@@ -66,15 +89,71 @@ class Policy:
         """How often the log has the policy's action at one observation, or at each of many.
 
         The observation's cell holds 128 rows of the log or more. In it each action dimension is counted by itself, in 20 parts of its
-        range, and the smallest count is given: 0 where the log never has such a value of some dimension there.
+        range, and the smallest count is given: 0 where the log never has such a value of some dimension there, or has not seen the
+        state. Logs of many action dimensions count neighbouring parts with each (`window` in counts.npz).
         """
+        observations, single = self._observations(observation)
+        counts = self._log_counts()(observations, self._actor(observations))
+        return int(counts[0]) if single else counts
+
+    def decide(self, observation: ArrayLike, guard: Guard = DEFAULT_GUARD) -> Decision:
+        """The guarded action at one observation, or at each of many, and its support in the log."""
+        observations, single = self._observations(observation)
+        counts, log = self._validated(guard)
+        least = log.resolution if guard.resolution is None else guard.resolution
+        wanted = self._actor(observations)
+        cell, resolution = counts.cells.rank(observations), log.seen.resolution(observations)
+        count = np.where(resolution >= least, counts.actions(cell, wanted), 0).astype(np.int64)
+        held = count < (log.min_count if guard.min_count is None else guard.min_count)
+        policy_action, nearest_action = self._in_units(wanted), self._in_units(log.nearest(cell, wanted))
+        action = policy_action.copy()
+        if held.any():
+            action[held] = self._fallback(guard, observations[held], nearest_action[held])
+        uncertainty = 1 / np.sqrt(count + 1.0)
+        decision = Decision(action, held, count, uncertainty, resolution, policy_action, nearest_action)
+        return decision.one() if single else decision
+
+    def _validated(self, guard: Guard) -> tuple[LogCounts, LogGuard]:
+        """The log's counts; raises ValueError if this policy cannot be guarded so, whatever the observation."""
+        counts = self._log_counts()
+        if counts.guard is None:
+            raise ValueError(f"an older version saved this policy, without the states of its log. {NO_GUARD}")
+        if (guard.resolution or 0) > counts.guard.seen.bins:
+            raise ValueError(
+                f"the guard's resolution is {guard.resolution}; the finest grid of this policy's log has "
+                f"{counts.guard.seen.bins} bins per column"
+            )
+        if guard.fallback == "clone" and self._clone is None:
+            raise ValueError(f"this policy has no clone of its log's behaviour. {NO_CLONE}")
+        if not isinstance(guard.fallback, str) and len(guard.fallback) != len(self.action_names):
+            raise ValueError(
+                f"the guard's fixed action has {len(guard.fallback)} numbers; an action has "
+                f"{len(self.action_names)}: {_listed(self.action_names)}"
+            )
+        return counts, counts.guard
+
+    def _fallback(
+        self, guard: Guard, observations: NDArray[np.float32], nearest: NDArray[Any]
+    ) -> NDArray[Any] | float:
+        """The actions of a guard's fallback, in the log's units."""
+        if guard.fallback == "nearest":
+            return nearest
+        if guard.fallback == "abstain":
+            return np.nan
+        if guard.fallback == "clone":
+            assert self._clone is not None
+            return self._in_units(self._clone(observations))
+        return np.asarray(guard.fallback)
+
+    def _log_counts(self) -> LogCounts:
         if self._counts is None:
             raise ValueError(
                 "this policy has no counts of its log; load it from a folder that holds counts.npz"
             )
-        observations, single = self._observations(observation)
-        counts = self._counts(observations, self._actor(observations))
-        return int(counts[0]) if single else counts
+        return self._counts
+
+    def _in_units(self, action: NDArray[np.float32]) -> NDArray[Any]:
+        return in_units(action, self._low, self._high)
 
     def __repr__(self) -> str:
         observations, actions = len(self.observation_names), len(self.action_names)
@@ -117,9 +196,9 @@ def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = N
             f"{folder}: there is no policy after {updates:,} updates; it holds those after {', '.join(f'{each:,}' for each in kept)}"
         )
     counts = read_counts(folder, facts) if (folder / COUNTS).exists() else None
-    return Policy(
-        read_actor(kept[updates], chosen, facts), facts, seed=chosen, updates=updates, counts=counts
-    )
+    clone = read_clone(folder, facts) if (folder / CLONE).exists() else None
+    actor = read_actor(kept[updates], chosen, facts)
+    return Policy(actor, facts, seed=chosen, updates=updates, counts=counts, clone=clone)
 
 
 def has_policy(path: Path) -> bool:

@@ -1,7 +1,7 @@
 """The folder `policy/` of a run: its policies on disk.
 
-`policy.json` describes the policy, `counts.npz` holds the log's counts, and a numbered file for each kept number of updates holds
-the arrays of every seed's network. Each file is written completely or not at all, so the folder can be copied at any time.
+`policy.json` describes the policy, `counts.npz` holds the log's counts and seen states, `clone.npz` a policy cloned from the log, and a
+numbered file for each kept number of updates holds the arrays of every seed's network. Each file is written completely or not at all, so the folder can be copied at any time.
 """
 
 import json
@@ -21,7 +21,7 @@ from gridcount.policy.actor import Actor, Candidates, Perceptron
 from gridcount.policy.counts import LogCounts
 
 FOLDER = "policy"  # in a run directory
-FACTS, COUNTS = "policy.json", "counts.npz"
+FACTS, COUNTS, CLONE = "policy.json", "counts.npz", "clone.npz"
 FORMAT = 1
 MOST_BYTES = 1 << 30  # of the arrays of a file
 AGAIN = "copy the folder again from its run"
@@ -52,6 +52,11 @@ def write_facts(folder: Path, facts: Facts) -> None:
 def write_counts(folder: Path, counts: LogCounts) -> None:
     """Write the log's counts."""
     save_arrays(folder / COUNTS, counts.arrays())
+
+
+def write_clone(folder: Path, actor: Actor) -> None:
+    """Write the policy that is cloned from the log."""
+    save_arrays(folder / CLONE, flatten(actor))
 
 
 def write_actors(folder: Path, updates: int, actors: Mapping[int, Actor], keep: int) -> None:
@@ -98,6 +103,12 @@ def read_counts(folder: Path, facts: Facts) -> LogCounts:
     with open_arrays(path, _damaged) as stored:
         arrays = _read(stored)
         return LogCounts.of(arrays, len(facts.observation_names), len(facts.action_names))
+
+
+def read_clone(folder: Path, facts: Facts) -> Actor:
+    """The policy that is cloned from the log."""
+    with open_arrays(folder / CLONE, _damaged) as stored:
+        return unflatten(_read(stored), len(facts.observation_names), len(facts.action_names))
 
 
 def read_actor(path: Path, seed: int, facts: Facts) -> Actor:
