@@ -4,6 +4,8 @@ import concurrent.futures
 import json
 import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
+from processes import wait_for
 from small_policy import Client, service, write_run
 
 from gridcount.cli import main
@@ -225,8 +228,7 @@ def test_a_promotion_under_load_and_the_end_lose_no_request_and_no_decision(
             for run in ("seed1", "exported", "seed0", "seed1"):
                 so_far = len(answered)
                 promoted += busy.ask("POST", "/promote", {"run": run}, operator)[0] == 200
-                while len(answered) < so_far + 20:
-                    assert not any(each.done() for each in clients)
+                wait_for(lambda so_far=so_far: len(answered) >= so_far + 20 or any(c.done() for c in clients))
             printed = busy.stop()
             assert [each.result() for each in clients] == [0] * 4
         assert promoted == 4
@@ -333,3 +335,15 @@ def test_the_page_works_without_a_network(client: Client) -> None:
     assert status == 200
     assert "temp in" in page
     assert not any(word in page for word in ("<script", "http://", "https://", "@import", "//cdn"))
+
+
+def test_the_service_keeps_to_its_openapi_description(runs: Path, tmp_path: Path) -> None:
+    """Schemathesis sends valid and invalid requests of all kinds: no status of 5xx, and no answer that is not described."""
+    words = ["--promote-from", str(runs), "--log", str(tmp_path / "log"), "--rate", "100000"]
+    with service(runs / "seed0", *words, GRIDCOUNT_PROMOTE_TOKEN=PROMOTE) as described:
+        command = [sys.executable, "-m", "schemathesis.cli", "run", f"{described.address}/openapi.json"]
+        command += ["--phases", "coverage", "--checks", "all", "--seed", "1", "--workers", "1", "--no-color"]
+        command += ["--header", f"Authorization: Bearer {PROMOTE}", "--request-timeout", "600"]
+        found = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert found.returncode == 0, found.stdout[-5000:]
+        assert "8 passed" in found.stdout
