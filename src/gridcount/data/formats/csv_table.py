@@ -15,6 +15,7 @@ from gridcount import transitions
 from gridcount.data.formats.csv_dialect import WHITESPACE, Dialect, is_number, open_text, read_rows, spaced
 from gridcount.data.formats.log import Kinds
 
+BUFFER = 2**17  # characters read at once
 LONGEST_LINE = 2**26  # characters; a packed file can unpack to a line of any length
 TRUTH = {
     "true": 1.0,
@@ -50,7 +51,7 @@ def csv_pieces(
 def _blocks(path: Path, file: TextIO) -> Iterator[list[str]]:
     """Whole lines, some megabytes at a time; a quoted cell may span several lines."""
     rest = ""
-    while text := file.read(max(transitions.CHUNK_BYTES // 4, 1)):
+    while text := _read(file, max(transitions.CHUNK_BYTES // 4, 1)):
         if text.endswith("\r"):
             text += file.read(1)
         rest += text
@@ -69,6 +70,15 @@ def _blocks(path: Path, file: TextIO) -> Iterator[list[str]]:
             yield lines[:cut]
     if rest:
         yield io.StringIO(rest, newline="").readlines()
+
+
+def _read(file: TextIO, count: int) -> str:
+    """At most so many characters; asking for all at once would take the memory of all, whatever the file holds."""
+    parts = []
+    while count > 0 and (text := file.read(min(count, BUFFER))):
+        parts.append(text)
+        count -= len(text)
+    return "".join(parts)
 
 
 def _columns(
