@@ -121,9 +121,8 @@ class Given:
 
 
 def test_cql(monkeypatch: pytest.MonkeyPatch) -> None:
-    algorithm = CQL(
-        **FIELDS, entropy_backup=True, conservatism=5.0
-    )  # d3rlpy bootstraps the mean action where entropy is left out
+    # d3rlpy bootstraps the mean action where entropy is left out
+    algorithm = CQL(**FIELDS, entropy_backup=True, conservatism=5.0)
     prepared = algorithm.prepare(log())
     batch = jax.tree.map(jnp.asarray, prepared.rows)
     fresh = algorithm.init(jax.random.key(0), prepared.rows)

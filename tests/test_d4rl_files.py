@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from gridcount.data.formats.d4rl import read_hdf5, write_hdf5
 
 DATA = Path(__file__).parent / "data"
-REPLAY = (
-    DATA / "hopper_medium_replay-v1.hdf5"
-)  # float64, rewards (N, 1), flags as floats, next_observations, two terminals
+# float64, rewards (N, 1), flags as floats, next_observations, two terminals
+REPLAY = DATA / "hopper_medium_replay-v1.hdf5"
 EXPERT = DATA / "pen-expert-v1.hdf5"  # no next_observations, two timeouts
 
 Columns = dict[str, NDArray[Any]]

@@ -229,9 +229,8 @@ def test_aggregates_compare_only_datasets_that_all_methods_have() -> None:
 
 
 def test_cost_leaves_out_the_interval_that_compiles() -> None:
-    table = cost_table(
-        section_of(make_rows("s", "sac", "maze2d-umaze-v1", seeds=(0, 1)))
-    )  # 2.5 s per 1,000 updates and seed, and 10 s once
+    # 2.5 s per 1,000 updates and seed, and 10 s once
+    table = cost_table(section_of(make_rows("s", "sac", "maze2d-umaze-v1", seeds=(0, 1))))
     assert table is not None
     assert [entry.text for entry in table.rows[0]] == ["sac", "2", "2.50"]
 

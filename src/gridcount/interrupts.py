@@ -54,9 +54,8 @@ def stopping(first: str, second: str) -> Iterator[Stop]:
         with suppress(RuntimeError):  # it may interrupt a write to the same stream
             print(f"\n{first}", file=sys.stderr)
 
-    handled = (
-        (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-    )  # others get no signals
+    # others get no signals
+    handled = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
     previous = {number: signal.signal(number, request) for number in handled}
     try:
         yield stop

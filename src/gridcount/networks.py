@@ -141,9 +141,8 @@ class Critics(eqx.Module):
         )
 
     def _run(self, networks: MLP, x: Array, dropout: float, key: Array | None) -> Array:
-        features_first = (
-            len(x) >= TALL and not networks.norm_after
-        )  # which is faster rows first (measured on ReBRAC's 1,024)
+        # which is faster rows first (measured on ReBRAC's 1,024)
+        features_first = len(x) >= TALL and not networks.norm_after
         layout = x.T if features_first else x
         q: Array
         if key is None:

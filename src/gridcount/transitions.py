@@ -50,9 +50,8 @@ class Transitions:
     terminated: Bool  # [rows] the episode truly ended here
     episode_end: Bool  # [rows] last row of an episode, whether by terminal, time limit or end of the log
     name: str = "unnamed"  # what messages call it
-    action_low: Float = field(
-        default_factory=_unset
-    )  # [action_dim] what action -1 means in the log's own units; not given: -1
+    # [action_dim] what action -1 means in the log's own units; not given: -1
+    action_low: Float = field(default_factory=_unset)
     action_high: Float = field(default_factory=_unset)  # [action_dim] what action 1 means; not given: 1
     observation_names: tuple[
         str, ...

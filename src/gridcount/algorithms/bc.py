@@ -43,9 +43,8 @@ class BC:
     hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of the policy
     batch_size: Whole = 256  # rows per update
     policy_rate: Positive = 3e-4  # Adam step of the policy
-    best_share: Step = (
-        1.0  # share of the episodes that is cloned, those of the highest return (the X of X%BC); 1: all
-    )
+    # share of the episodes that is cloned, those of the highest return (the X of X%BC); 1: all
+    best_share: Step = 1.0
     normalise: bool = True  # shift and scale observations to mean 0 and deviation 1 over the log
 
     def prepare(self, data: Transitions) -> Prepared:

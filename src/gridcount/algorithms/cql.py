@@ -72,25 +72,19 @@ class CQL(SoftFields):
     )
 
     policy_rate: Positive = 1e-4  # Adam step of the policy and the temperature (the authors' code)
-    conservatism: Weight = (
-        5.0  # weight of the gap between sampled and logged actions (alpha; 5 or 10 in the authors' code)
-    )
-    lagrange_threshold: Number | None = (
-        None  # tune a multiplier so that the weighted gap stays near this (tau); None: fixed weight
-    )
-    scale_threshold: bool = added_later(
-        False
-    )  # lower the threshold to correct for fewer than 10 sampled actions of a kind
+    # weight of the gap between sampled and logged actions (alpha; 5 or 10 in the authors' code)
+    conservatism: Weight = 5.0
+    # tune a multiplier so that the weighted gap stays near this (tau); None: fixed weight
+    lagrange_threshold: Number | None = None
+    # lower the threshold to correct for fewer than 10 sampled actions of a kind
+    scale_threshold: bool = added_later(False)
     sampled_actions: Whole = 10  # actions drawn from each of the uniform distribution, pi(s) and pi(s')
-    entropy_backup: bool = (
-        False  # bootstrap SAC's entropy too; the authors' default leaves it out (deterministic_backup)
-    )
-    max_backup: bool = (
-        False  # bootstrap the best of the sampled next actions (max_q_backup in the authors' code)
-    )
-    imitation_updates: Count = (
-        0  # the policy imitates the log for so many updates; 40,000 in the authors' code
-    )
+    # bootstrap SAC's entropy too; the authors' default leaves it out (deterministic_backup)
+    entropy_backup: bool = False
+    # bootstrap the best of the sampled next actions (max_q_backup in the authors' code)
+    max_backup: bool = False
+    # the policy imitates the log for so many updates; 40,000 in the authors' code
+    imitation_updates: Count = 0
 
     def prepare(self, data: Transitions) -> Prepared:
         """CQL takes the rows as they are."""
@@ -124,9 +118,8 @@ class CQL(SoftFields):
             q = critics(*as_rows(part.observation, actions)).reshape(-1, *actions.shape[:2])
             q_data, q_sampled = q[:, 0], q[:, 1:]
             loss_in = bellman_loss(q_data, part.target)
-            gap = conservative_gap(
-                q_sampled, part.log_density.T, q_data
-            )  # the regulariser of Eq. 4, per critic
+            # the regulariser of Eq. 4, per critic
+            gap = conservative_gap(q_sampled, part.log_density.T, q_data)
             penalty = multiplier * (self.conservatism * gap - threshold(self))  # appendix F
             metrics = {
                 "loss_in": loss_in,

@@ -27,39 +27,30 @@ from gridcount.transitions import Batch, Transitions
 class CountFields:
     """Hyper-parameters of counting, whatever the host: fields only, written once."""
 
-    bins: Whole | Literal["auto"] = (
-        "auto"  # partitions per dimension (alpha in Eq. 2; column m of the paper's table)
-    )
+    # partitions per dimension (alpha in Eq. 2; column m of the paper's table)
+    bins: Whole | Literal["auto"] = "auto"
     pessimism: Weight | Literal["auto"] = "auto"  # scale of the uncertainty (alpha of u)
     q_floor: Number | Literal["auto"] = "auto"  # penalised values stay above this; 0 in the paper
     beta: Weight = 1.0  # share of u that is subtracted from Q(s, a~pi)
-    beta_next: Weight = (
-        0.1  # share of u that is subtracted from Q(s', a'~pi), where ood_next_weight is above 0
-    )
-    in_weight: Weight = (
-        1.0  # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
-    )
-    ood_weight: Weight = (
-        0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
-    )
+    # share of u that is subtracted from Q(s', a'~pi), where ood_next_weight is above 0
+    beta_next: Weight = 0.1
+    # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
+    in_weight: Weight = 1.0
+    # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
+    ood_weight: Weight = 0.5
     ood_next_weight: Weight = 0.0  # weight of the (s', a'~pi) term; the text says 1, the published results let no gradient through it: 0
-    prior: Literal["none", "dataset", "dataset-only"] = (
-        "none"  # initial counts: none, the log's actions, or only ever these
-    )
-    relative: bool = (
-        False  # subtract only the part of u above u of the log's own action at s; not in the paper
-    )
+    # initial counts: none, the log's actions, or only ever these
+    prior: Literal["none", "dataset", "dataset-only"] = "none"
+    # subtract only the part of u above u of the log's own action at s; not in the paper
+    relative: bool = False
     margin: AtLeastOne = 3.0  # width of the grid relative to the data's range (m in Eq. 2)
     state_bins: Whole | None = None  # partitions per state dimension; None: as bins
-    state_resolution: StateResolution = renamed(
-        DEFAULT_RESOLUTION, published="leading"
-    )  # which columns distinguish states, and how finely
-    most_visits: Count = added_later(
-        0
-    )  # counts are capped at this, so that u stops decreasing; 0: no cap, as in the paper
-    normalise: bool = added_later(
-        False
-    )  # networks see observations normalised by the log's mean and standard deviation; not in the paper
+    # which columns distinguish states, and how finely
+    state_resolution: StateResolution = renamed(DEFAULT_RESOLUTION, published="leading")
+    # counts are capped at this, so that u stops decreasing; 0: no cap, as in the paper
+    most_visits: Count = added_later(0)
+    # networks see observations normalised by the log's mean and standard deviation; not in the paper
+    normalise: bool = added_later(False)
     table_megabytes: Whole = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
 
 

@@ -34,9 +34,8 @@ from gridcount.networks import Critics, Deterministic, Normaliser, column_moment
 from gridcount.policy.actor import Actor
 from gridcount.transitions import Batch, Transitions
 
-PRIOR_ROWS = (
-    8  # a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
-)
+# a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
+PRIOR_ROWS = 8
 LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action counts as constant
 STEADY = 0.5  # share of the schedule after which the policy's rate falls
 ROUNDING = 1e-6  # a deviation below this share of the mean is an error of 32-bit numbers
@@ -76,33 +75,26 @@ class GPCAnchor(TD3Fields):
     anchor: Weight = 0.2  # weight of the squared distance to the log's action in deviations (lambda); values are divided by their gain
     pessimism: Weight = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
     support_cost: Weight = 6.0  # what acting where the log never did costs over the horizon, in units of the spread of its returns (kappa)
-    ood_weight: Weight = (
-        0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
-    )
-    ood_noise: Weight = (
-        1.0  # noise on the policy's actions whose values are penalised, in the log's deviations
-    )
+    # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
+    ood_weight: Weight = 0.5
+    # noise on the policy's actions whose values are penalised, in the log's deviations
+    ood_noise: Weight = 1.0
     smoothing: Weight = 0.25  # noise on the target policy's actions, in the log's deviations
     smoothing_limit: Weight = 2.5  # both noises are clipped to plus or minus this, in the log's deviations
-    q_floor: Number | Literal["auto"] = (
-        "auto"  # targets stay above this; auto: the worst discounted return of the log
-    )
-    reward_level: Number | Literal["auto"] = (
-        "auto"  # subtracted from every reward; auto: their mean if only differences matter, else 0
-    )
-    value_level: Number | Literal["auto"] = (
-        "auto"  # part of a return that reward_level removes, to report values in the log's units
-    )
-    reward_unit: Positive | Literal["auto"] = (
-        "auto"  # divisor of rewards; auto: such that the log's returns have the spread value_spread
-    )
+    # targets stay above this; auto: the worst discounted return of the log
+    q_floor: Number | Literal["auto"] = "auto"
+    # subtracted from every reward; auto: their mean if only differences matter, else 0
+    reward_level: Number | Literal["auto"] = "auto"
+    # part of a return that reward_level removes, to report values in the log's units
+    value_level: Number | Literal["auto"] = "auto"
+    # divisor of rewards; auto: such that the log's returns have the spread value_spread
+    reward_unit: Positive | Literal["auto"] = "auto"
     value_spread: Positive = 10.0  # standard deviation of the log's discounted returns, as networks see them
     rows_per_cell: Whole = 128  # rows of the log in a state cell, at least
     bins: Whole = 20  # partitions of each action dimension in which the log's actions are counted
     average_step: Step = 0.001  # how far the acting policy moves towards the learning one per update
-    schedule_updates: Whole | Literal["auto"] = run_length(
-        "auto"
-    )  # the policy's rate falls over the second half; auto: of the run
+    # the policy's rate falls over the second half; auto: of the run
+    schedule_updates: Whole | Literal["auto"] = run_length("auto")
 
     def prepare(self, data: Transitions) -> Prepared:
         """Automatic values from the log, and every row's cell."""
@@ -232,9 +224,8 @@ def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) ->
         q, pull = jax.vjp(value, jax.lax.stop_gradient(action))
         slope = pull(jnp.ones_like(q))[0]
         gain = jnp.sqrt(((slope * deviation) ** 2).sum(axis=-1).mean()) + 1e-8
-        climbed = (
-            (jax.lax.stop_gradient(slope / gain) * action).sum(axis=-1).mean()
-        )  # has the gradient of Q / gain in the policy
+        # has the gradient of Q / gain in the policy
+        climbed = (jax.lax.stop_gradient(slope / gain) * action).sum(axis=-1).mean()
         distance = deviations_apart(action, batch.action, deviation).mean()
         return anchor * distance - climbed, {"q_policy": q.mean(), "gain": gain, "imitation": distance}
 

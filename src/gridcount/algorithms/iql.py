@@ -77,21 +77,18 @@ class IQL:
     batch_size: Whole = 256  # rows per update
     discount: Share = 0.99  # gamma
     policy_rate: Positive = 3e-4  # Adam step of the policy at the start; it falls to 0 along half a cosine
-    schedule_updates: Whole = run_length(
-        1_000_000
-    )  # updates after which the policy's step is 0: set it to the run's length
+    # updates after which the policy's step is 0: set it to the run's length
+    schedule_updates: Whole = run_length(1_000_000)
     critic_rate: Positive = 3e-4  # Adam step of the critics
     value_rate: Positive = 3e-4  # Adam step of V
     target_step: Step = 0.005  # how far the target critics move per update (alpha in the paper)
-    expectile: Inside = (
-        0.7  # which expectile of Q is V (tau): 0.5 values the log's policy, towards 1 the best of its actions
-    )
+    # which expectile of Q is V (tau): 0.5 values the log's policy, towards 1 the best of its actions
+    expectile: Inside = 0.7
     advantage_scale: Weight = 3.0  # how sharply better actions are preferred (beta, the inverse temperature)
     weight_limit: Positive = 100.0  # no row weighs more than this in the policy's loss
     dropout: Share = 0.0  # share of the policy's hidden units left out of each training step
-    reward_scaling: Literal["none", "return-range", "minus-one"] = (
-        "none"  # reward * 1000 / (best - worst return), or reward - 1
-    )
+    # reward * 1000 / (best - worst return), or reward - 1
+    reward_scaling: Literal["none", "return-range", "minus-one"] = "none"
 
     def prepare(self, data: Transitions) -> Prepared:
         """Scale the rewards as the authors do for this kind of task."""

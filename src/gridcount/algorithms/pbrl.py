@@ -70,9 +70,8 @@ class PBRL(SoftFields):
     ood_start: Weight = 5.0  # how much of the uncertainty of (s, a~pi) is taken at first (beta_ood)
     ood_end: Weight = 1.0  # and at the end of the linear descent
     ood_updates: Whole = 50_000  # updates of the linear descent
-    ood_decay: AtLeastOne = (
-        1.01  # then beta_ood is divided by this whenever an epoch's values fall below those before; 1: never
-    )
+    # then beta_ood is divided by this whenever an epoch's values fall below those before; 1: never
+    ood_decay: AtLeastOne = 1.01
     ood_floor: Weight = 0.2  # and stays above this
     beta_next: Weight = 0.1  # how much of the uncertainty of (s', a'~pi) is taken
     sampled_actions: Whole = 10  # actions of the policy penalised at each of s and s'

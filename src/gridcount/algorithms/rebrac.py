@@ -40,12 +40,10 @@ class ReBRAC(TD3Fields):
 
     hidden: tuple[Whole, ...] = (256, 256, 256)  # hidden layers of policy and critics
     layer_norm: bool = True  # LayerNorm in the critics, after each ReLU as in the authors' code
-    policy_penalty: Weight = (
-        0.01  # weight of the policy's distance from the log's action (beta_1); the paper tunes it per dataset
-    )
-    critic_penalty: Weight = (
-        0.01  # weight of the next action's distance from the log's (beta_2); the paper tunes it per dataset
-    )
+    # weight of the policy's distance from the log's action (beta_1); the paper tunes it per dataset
+    policy_penalty: Weight = 0.01
+    # weight of the next action's distance from the log's (beta_2); the paper tunes it per dataset
+    critic_penalty: Weight = 0.01
     reward_scale: Positive = 1.0  # rewards are multiplied by this; 100 on AntMaze
 
     def prepare(self, data: Transitions) -> Prepared:

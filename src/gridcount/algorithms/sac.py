@@ -58,12 +58,10 @@ class SoftFields:
     critic_rate: Positive = 3e-4  # Adam step of the critics
     target_step: Step = 0.005  # how far the target critics move per update (tau)
     average_step: Step = 1.0  # how far the acting policy moves towards the learning one per update; 1: no average, as in the paper
-    initialisation: Literal["fan-in", "published"] = added_later(
-        "fan-in"
-    )  # "published": as GPC-SAC's code: docs/gpc-sac.md
-    log_std_low: LogDeviation = added_later(
-        LOG_STD_LOW
-    )  # the policy's log-deviation stays above this; -5 in GPC-SAC's code
+    # "published": as GPC-SAC's code: docs/gpc-sac.md
+    initialisation: Literal["fan-in", "published"] = added_later("fan-in")
+    # the policy's log-deviation stays above this; -5 in GPC-SAC's code
+    log_std_low: LogDeviation = added_later(LOG_STD_LOW)
 
 
 @dataclass(frozen=True)

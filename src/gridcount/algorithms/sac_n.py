@@ -33,9 +33,8 @@ class EnsembleFields(SoftFields):
     """Hyper-parameters that SAC-N and EDAC share."""
 
     n_critics: Whole = 10  # critics in the ensemble (N)
-    standardise_reward: bool = (
-        False  # rewards to mean 0 and standard deviation 1, as the paper does on Adroit
-    )
+    # rewards to mean 0 and standard deviation 1, as the paper does on Adroit
+    standardise_reward: bool = False
 
 
 @dataclass(frozen=True)

@@ -72,9 +72,8 @@ class UWAC:
     hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of policy and critics
     behaviour_hidden: tuple[Whole, ...] = (750, 750)  # hidden layers of the VAE's encoder and decoder
     layer_norm: bool = False  # LayerNorm in the critics; not in the paper
-    spectral_norm: bool = (
-        True  # divide each critic layer by its largest singular value, as the authors' code does
-    )
+    # divide each critic layer by its largest singular value, as the authors' code does
+    spectral_norm: bool = True
     batch_size: Whole = 256  # rows per update
     discount: Share = 0.99  # gamma
     policy_rate: Positive = 1e-4  # Adam step of the policy
@@ -83,33 +82,26 @@ class UWAC:
     multiplier_rate: Positive = 1e-3  # Adam step of the Lagrange multiplier
     target_step: Step = 0.005  # how far the target critics move per update (tau)
     dropout: Share = 0.1  # share of the critics' hidden units left out of each pass
-    passes: Annotated[int, Range(2)] = (
-        100  # forward passes for each mean and variance; most of the CPU time is spent here
-    )
-    weighting: Literal["inverse", "exponential"] = (
-        "inverse"  # beta/Var as the paper has it, or exp(-beta*Var), the authors' code's default
-    )
+    # forward passes for each mean and variance; most of the CPU time is spent here
+    passes: Annotated[int, Range(2)] = 100
+    # beta/Var as the paper has it, or exp(-beta*Var), the authors' code's default
+    weighting: Literal["inverse", "exponential"] = "inverse"
     weight_scale: Positive = 0.5  # how strongly uncertain values are down-weighted (beta)
-    weight_limit: Positive = (
-        1.5  # no row weighs more than this; the authors' code's default, for the exponential, is 1
-    )
-    weight_errors: bool = added_later(
-        False
-    )  # weigh critics' errors before they are squared, as the authors' code; else the squares
+    # no row weighs more than this; the authors' code's default, for the exponential, is 1
+    weight_limit: Positive = 1.5
+    # weigh critics' errors before they are squared, as the authors' code; else the squares
+    weight_errors: bool = added_later(False)
     next_actions: Whole = 10  # actions of the policy at s' of which the best is bootstrapped from
-    minimum_share: Annotated[float, Range(0, 1)] = (
-        0.75  # the target is this much of the smaller critic and the rest of the larger (lambda)
-    )
+    # the target is this much of the smaller critic and the rest of the larger (lambda)
+    minimum_share: Annotated[float, Range(0, 1)] = 0.75
     kernel: Literal["gaussian", "laplacian"] = "gaussian"  # of the discrepancy
     kernel_width: Positive = 20.0  # of the discrepancy (sigma)
-    discrepancy_samples: Whole = (
-        4  # actions per state, of the policy and of the VAE, that the discrepancy compares
-    )
+    # actions per state, of the policy and of the VAE, that the discrepancy compares
+    discrepancy_samples: Whole = 4
     discrepancy_limit: Weight = 0.07  # the bound the multiplier holds it to (epsilon)
     warmup_updates: Count = 40_000  # until then the policy only learns to keep the bound
-    candidates: Whole = (
-        100  # actions drawn at each observation, of which the one the first critic values most is taken
-    )
+    # actions drawn at each observation, of which the one the first critic values most is taken
+    candidates: Whole = 100
 
     def prepare(self, data: Transitions) -> Prepared:
         """UWAC takes the rows as they are."""

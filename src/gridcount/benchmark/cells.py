@@ -178,9 +178,8 @@ def rows_of(cell: Cell, directory: Path) -> list[Row]:
 def _facts(cell: Cell, directory: Path) -> Row:
     """The columns that all rows of a cell share."""
     asked = cell.plan
-    plan = replace(
-        read_plan(directory), name=asked.name, preset=asked.preset, environment=asked.environment
-    )  # an older directory may not record the first two
+    # an older directory may not record the first two
+    plan = replace(read_plan(directory), name=asked.name, preset=asked.preset, environment=asked.environment)
     source = cell.origin().split()[0]
     return facts_of(plan, directory, suite=cell.suite, key=cell.key(), variant=cell.variant, source=source)
 

@@ -74,18 +74,16 @@ def run_on_ray(
         ray.get_runtime_context().get_node_id(), soft=True
     )
     _report_missing_resources(wanted, console)
-    board = (
-        ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()
-    )  # on the driver's node, so that it is not lost
+    # on the driver's node, so that it is not lost
+    board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()
     task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
     files: dict[str, Any] = {
         path: ray.put(Path(path).read_bytes())
         for path in {cell.plan.dataset for cell in cells}
         if Path(path).is_file()
     }
-    hidden = tuple(
-        {os.getcwd()} - set(sys.path)
-    )  # Ray adds the working directory to the module search path of its tasks
+    # Ray adds the working directory to the module search path of its tasks
+    hidden = tuple({os.getcwd()} - set(sys.path))
     given = (wanted.cores, board, tuple(trusted), hidden)
     running = {
         task.remote(cell.to_json(), cell.name, files.get(cell.plan.dataset), *given): cell for cell in cells

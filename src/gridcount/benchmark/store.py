@@ -31,9 +31,8 @@ VALUE_BYTES = 100  # that a value of a row takes in memory, about
 
 def write_rows(path: Path, rows: list[Row]) -> Path:
     """Write rows completely or not at all."""
-    names = list(
-        dict.fromkeys(name for row in rows for name in row)
-    )  # algorithms differ in their metrics: what one lacks is null
+    # algorithms differ in their metrics: what one lacks is null
+    names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     with whole_file(path) as file:
         pq.write_table(table, file, compression="zstd")

@@ -19,9 +19,8 @@ from gridcount.evaluation.environments import has_environment
 from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan
 
 FOLDER = Path(__file__).parent / "suites"
-EVALUATIONS = (
-    5  # of a run shorter than a suite's interval: it has a curve and a headline over several all the same
-)
+# of a run shorter than a suite's interval: it has a curve and a headline over several all the same
+EVALUATIONS = 5
 
 
 @dataclass(frozen=True)
@@ -48,20 +47,16 @@ class Suite:
     episodes: int = EPISODES
     variants: tuple[Variant, ...] = (Variant(),)
     fields: dict[str, Any] = field(default_factory=dict)  # changed for every algorithm that has the field
-    algorithm_fields: dict[str, dict[str, Any]] = field(
-        default_factory=dict
-    )  # algorithm -> changes for this algorithm only
-    published: dict[str, dict[str, list[float]]] = field(
-        default_factory=dict
-    )  # algorithm -> dataset -> mean, and spread where printed
+    # algorithm -> changes for this algorithm only
+    algorithm_fields: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # algorithm -> dataset -> mean, and spread where printed
+    published: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     data: dict[str, str] = field(default_factory=dict)  # dataset -> a file to read it from
-    environments: dict[str, str] = field(
-        default_factory=dict
-    )  # dataset -> a Gymnasium id to score it in, where it has none of its own
+    # dataset -> a Gymnasium id to score it in, where it has none of its own
+    environments: dict[str, str] = field(default_factory=dict)
     scored: bool = True  # whether policies are rolled out at all
-    columns: dict[str, dict[str, Any]] = field(
-        default_factory=dict
-    )  # dataset -> of a table: its columns by role, its actions' units
+    # dataset -> of a table: its columns by role, its actions' units
+    columns: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("seeds", "updates", "evaluate_every", "episodes"):

@@ -40,9 +40,8 @@ class Benchmark:
     updates: int | None = None  # updates per run; by default the suite's
     scale: float = 1.0  # share of the updates, for a quick test
     preset: str | None = None  # "fast" or "paper"; by default the suite's
-    evaluate_every: int | None = (
-        None  # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
-    )
+    # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
+    evaluate_every: int | None = None
     episodes: int | None = None  # episodes per evaluation and seed; by default the suite's
     data: tuple[
         str, ...
@@ -51,9 +50,8 @@ class Benchmark:
         str, ...
     ] = ()  # environments of your own modules that the suite may use, as in my_module:MyTask-v0
     workers: int | None = None  # cells at once; by default one per core
-    ray: str | None = (
-        None  # run on a Ray cluster: its address (HOST:PORT), or "auto" or nothing for the cluster of this machine
-    )
+    # run on a Ray cluster: its address (HOST:PORT), or "auto" or nothing for the cluster of this machine
+    ray: str | None = None
     cell_cores: int = 1  # cores per cell on the cluster
     cell_accelerators: float = 0.0  # accelerators per cell on the cluster
     dry_run: bool = False  # only print what would run and the expected time on this machine

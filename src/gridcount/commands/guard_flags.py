@@ -11,9 +11,8 @@ class GuardFlags:
     """When the guard holds, and what acts then."""
 
     min_count: int | None = None  # least count of an action in the log; default: as measured on the log
-    resolution: int | None = (
-        None  # bins per column at which a state must be seen; 0: any state; default: as measured on the log
-    )
+    # bins per column at which a state must be seen; 0: any state; default: as measured on the log
+    resolution: int | None = None
     fallback: tuple[
         str, ...
     ] = ()  # nearest, clone, abstain, or the numbers of a fixed action; default: nearest, of an export its own

@@ -23,9 +23,8 @@ class Report:
     results: tyro.conf.Positional[
         tuple[Path, ...]
     ]  # results of `gridcount benchmark` (folders or Parquet files), or run directories
-    out: Path | None = (
-        None  # where the page, tables and figures go; by default the folder `report` beside the first results
-    )
+    # where the page, tables and figures go; by default the folder `report` beside the first results
+    out: Path | None = None
     suite: tuple[Path, ...] = ()  # TOML files of your own suites, for their titles and published numbers
     figures: bool = True  # also draw PNG and PDF figures
 

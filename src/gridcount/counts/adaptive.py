@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from gridcount.transitions import chunks
 
-SAMPLE_ROWS = (
-    1 << 18
-)  # rows that the tree is fitted to, at most: bounded memory and time, whatever the size of the log
+# rows that the tree is fitted to, at most: bounded memory and time, whatever the size of the log
+SAMPLE_ROWS = 1 << 18
 SPLIT_ROWS = 1024  # rows of a cell from which its best cut is chosen, at most
 CUTS = 16  # places where each column may be cut, at quantiles
 BEYOND = 2.0  # an edge that no action in [-1, 1] reaches

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-LEAST_SHARE = (
-    0.25  # of half the rewards' range; for non-negative rewards the paper's rule gives at least twice this
-)
+# of half the rewards' range; for non-negative rewards the paper's rule gives at least twice this
+LEAST_SHARE = 0.25
 
 
 def auto_bins(action_dim: int) -> tuple[int, str]:

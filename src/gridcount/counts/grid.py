@@ -11,9 +11,8 @@ from jax import Array
 from numpy.typing import NDArray
 
 StateResolution = Literal["even", "exact", "leading", "rounded"]
-DEFAULT_RESOLUTION: StateResolution = (
-    "even"  # of training, GridCounter and descriptions; the order of columns does not matter
-)
+# of training, GridCounter and descriptions; the order of columns does not matter
+DEFAULT_RESOLUTION: StateResolution = "even"
 
 CODES = 2**24  # integers that a 32-bit float represents exactly
 CHUNK = 1 << 16  # rows coded at a time: they fit the cache, and a memory-mapped column is read once

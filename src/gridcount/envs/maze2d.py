@@ -30,9 +30,8 @@ WALL_OFFSET = 0.2  # map position - observed position
 PARTICLE_RADIUS = 0.1
 GOAL_RADIUS = 0.5  # the sparse reward's reach
 START_JITTER = 0.1  # a start, like a goal of the data's controller, lies within this of its cell
-MAX_SPEED = (
-    5.0  # per axis, enforced before a step, so an observed velocity can exceed it by one step's acceleration
-)
+# per axis, enforced before a step, so an observed velocity can exceed it by one step's acceleration
+MAX_SPEED = 5.0
 SPEED_BOUND = 10.0  # no observed velocity reaches this
 PIXELS = 48  # per cell of a picture
 
@@ -46,9 +45,8 @@ class Task:
     dense: bool  # reward exp(-distance) rather than 1 near the goal
     limit: int  # steps per episode
     walls: Bool  # [rows, columns]
-    cells: NDArray[np.int64] = field(
-        repr=False
-    )  # [cells, 2] where a particle may start: all free cells and the goal
+    # [cells, 2] where a particle may start: all free cells and the goal
+    cells: NDArray[np.int64] = field(repr=False)
     goal: NDArray[np.int64]  # [2]
 
     def reward(self, position: NDArray[Any]) -> Float64:

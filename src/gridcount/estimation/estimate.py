@@ -21,9 +21,8 @@ from gridcount.policy.counts import LogCounts
 from gridcount.transitions import Transitions
 
 CUT_OFF = 0.05  # share of a return that may lie beyond the end of the logged episodes before they are called cut off
-FAR = (
-    0.25  # fitted values of the log that miss its returns by this share of their spread do not reproduce them
-)
+# fitted values of the log that miss its returns by this share of their spread do not reproduce them
+FAR = 0.25
 FOLDS = 2  # of cross-fitting where no episodes are held out
 
 
@@ -35,9 +34,8 @@ class Settings:
     updates: int = 6_000  # of fitted Q evaluation
     members: int = 4  # networks, each on a bootstrap of the episodes
     hidden: tuple[int, ...] = (128, 128)
-    support_cost: float = (
-        1.0  # what acting where the log never did may cost, in deviations of the log's returns
-    )
+    # what acting where the log never did may cost, in deviations of the log's returns
+    support_cost: float = 1.0
     most_rows: int = 300_000  # of a larger log, as many rows of random episodes are used
     seed: int = 0
 

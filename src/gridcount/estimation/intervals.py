@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 CONFIDENCE = 0.95
-SHARED_ERROR = (
-    2.0  # networks share errors that their disagreement does not show: it counts this much (chosen on Maze2D)
-)
+# networks share errors that their disagreement does not show: it counts this much (chosen on Maze2D)
+SHARED_ERROR = 2.0
 RESAMPLES = 2_000  # of the episodes, in a bootstrap
 
 

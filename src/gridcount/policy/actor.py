@@ -51,9 +51,8 @@ class Actor(NamedTuple):
     network: (
         Perceptron  # its outputs are the actions before the tanh; with candidates also their log-deviations
     )
-    columns: Any = (
-        None  # [seen] columns of the observation that the network sees, in its order; None: all, as they are
-    )
+    # [seen] columns of the observation that the network sees, in its order; None: all, as they are
+    columns: Any = None
     mean: Any = None  # [seen] subtracted from each column; None: nothing
     deviation: Any = None  # [seen] divisor of each column
     candidates: Candidates | None = None  # None: the network's output is the action

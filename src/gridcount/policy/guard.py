@@ -21,12 +21,10 @@ class Guard:
     """
 
     min_count: int | None = None  # of the action in the state's cell; None: as measured on the log
-    resolution: int | None = (
-        None  # bins per column at which the state must have been seen; 0: any state; None: as measured on the log
-    )
-    fallback: Named | Sequence[float] = (
-        "nearest"  # the log's nearest action in that cell, a policy cloned from the log, no action (NaN), or a fixed one
-    )
+    # bins per column at which the state must have been seen; 0: any state; None: as measured on the log
+    resolution: int | None = None
+    # the log's nearest action in that cell, a policy cloned from the log, no action (NaN), or a fixed one
+    fallback: Named | Sequence[float] = "nearest"
 
     def __post_init__(self) -> None:
         """Raise ValueError for values that no policy can be guarded with."""

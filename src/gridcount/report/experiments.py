@@ -60,9 +60,8 @@ class Layout:
     datasets: tuple[str, ...] = ()  # orders of lines, columns and settings
     algorithms: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
-    published: dict[str, dict[str, list[float]]] = field(
-        default_factory=dict
-    )  # algorithm -> dataset -> mean, and spread where printed
+    # algorithm -> dataset -> mean, and spread where printed
+    published: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -146,9 +146,8 @@ def coverage(seed: int = 0, rows: int = 600, logs: int = 2000) -> list[dict[str,
     counts: list[NDArray[np.int64]] = []
     for _ in range(logs):
         count, frequency = draw_model(mdp, rows, rng)
-        learnt = (
-            mdp.optimal_value(frequency) if len(counts) < logs // 10 else None
-        )  # value iteration is the slow part
+        # value iteration is the slow part
+        learnt = mdp.optimal_value(frequency) if len(counts) < logs // 10 else None
         for name, value in (("fixed", fixed), ("learnt", learnt)):
             if value is not None:
                 error = mdp.backup(value, frequency) - mdp.backup(value, mdp.transition)

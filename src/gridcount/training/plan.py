@@ -48,12 +48,10 @@ class Plan:
     scale_actions: bool = False  # how a file's actions were scaled to [-1, 1]
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
-    source: str = (
-        ""  # of a published name: "d4rl" or "generated"; "" for a file, and where it was not recorded
-    )
-    columns: dict[str, str] = field(
-        default_factory=dict
-    )  # of a table: role -> the columns that were named for it
+    # of a published name: "d4rl" or "generated"; "" for a file, and where it was not recorded
+    source: str = ""
+    # of a table: role -> the columns that were named for it
+    columns: dict[str, str] = field(default_factory=dict)
     name: str = _left_out("")  # what tables call the dataset, if not the name of its file
     preset: str = _left_out("")  # where the hyper-parameters come from; "" if that was not recorded
     hold_out: float = _left_out(0.0)  # share of the episodes that training never sees

@@ -120,9 +120,8 @@ class Log:
     action_low: Float32 | None = None  # [action_dim] bounds the file declares
     action_high: Float32 | None = None
     environment: Collected | None = None  # the recorded environment of the log
-    episode: NDArray[np.int64] | None = (
-        None  # [rows] number of the episode, if a column of the table has its id
-    )
+    # [rows] number of the episode, if a column of the table has its id
+    episode: NDArray[np.int64] | None = None
     time: NDArray[np.float64] | None = None  # [rows] if a column of the table has it
     reading: Reading | None = None  # of a table: what its rows need before they are in order
     notes: tuple[str, ...] = ()  # decisions of the reader, for the user

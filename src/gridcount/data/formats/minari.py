@@ -174,9 +174,8 @@ def _arrow_steps(folder: Path, key: str | None) -> Iterator[_Steps]:
                 raise ValueError(
                     f"{path}: truncated or damaged Minari file (no column '{lost[0]}'); get the dataset again"
                 )
-            left = (
-                file.rows - 1
-            )  # actions, rewards and flags are padded by one row to the length of the observations
+            # actions, rewards and flags are padded by one row to the length of the observations
+            left = file.rows - 1
             for table in file.batches(chunk_rows(file.row_bytes), list(COLUMNS), overlap=1):
                 observations = table.column("observations")
                 if key is not None:

@@ -26,9 +26,8 @@ Severity = Literal["error", "warning", "note"]
 
 SCALES = 1e4  # ratio of ranges above which the smaller dimension is hardly used
 TINY_ACTIONS = 0.1  # actions within this range were probably not scaled
-MISALIGNED_ERROR = (
-    0.1  # share of rows whose next observation is not the row below, above which it is an error
-)
+# share of rows whose next observation is not the row below, above which it is an error
+MISALIGNED_ERROR = 0.1
 ONE_ROW_WARNING = 0.05  # share of one-row episodes above which it is a warning
 SHUFFLED = 0.7  # mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
 USUAL_WARNING = 0.95  # share of rows with the same action above which it is a warning

@@ -164,9 +164,8 @@ def coverage(
 
 def summarise(values: NDArray[np.float64]) -> Summary:
     """Five figures and a histogram."""
-    width = (
-        np.ptp(values) or 1.0
-    )  # scaled first, because NumPy cannot make bins of values that differ only in the last digits
+    # scaled first, because NumPy cannot make bins of values that differ only in the last digits
+    width = np.ptp(values) or 1.0
     histogram, _ = np.histogram((values - values.min()) / width, bins=HISTOGRAM_BINS, range=(0, 1))
     return Summary(
         float(values.min()),
