@@ -142,13 +142,15 @@ def time_table() -> str:
 def anonymous_table() -> str:
     """The logs without a name: what the log's own behaviour and each algorithm's last policy return."""
     measured = json.loads((ROOT / "results" / "anonymous.json").read_text())
-    algorithms = read_suite("anonymous").algorithms
+    suite, rows = read_suite("anonymous"), read_results(ROOT / "results" / "anonymous" / "results.parquet")
+    algorithms = suite.algorithms
     lines = [
         f"| log | its own episodes | its behaviour, rolled out | {' | '.join(algorithms)} |",
         "|---" * (3 + len(algorithms)) + "|",
     ]
-    for name, entry in measured.items():
-        policies = entry.get("policies", {})
+    for name in suite.datasets:
+        entry = measured[name]
+        policies = _last_evaluations(rows, name) | entry.get("policies", {})
         best = max((each["mean"] for each in policies.values()), default=math.inf)
         cells = [_with_error(policies.get(each), best) for each in algorithms]
         behaviour = _with_error(entry.get("behaviour"), math.inf, missing="")
@@ -189,7 +191,17 @@ def _with_error(entry: dict[str, Any] | None, best: float, missing: str = "not y
     if entry is None:
         return missing
     bold = "**" if entry["mean"] >= best else ""
-    return f"{bold}{entry['mean']:,.1f} ± {entry['standard_error']:,.1f}{bold}"
+    error = f" ± {entry['standard_error']:,.1f}" if "standard_error" in entry else ""
+    return f"{bold}{entry['mean']:,.1f}{error}{bold}"
+
+
+def _last_evaluations(rows: list[dict[str, Any]], dataset: str) -> dict[str, dict[str, float]]:
+    """By algorithm: the mean return of a run's last evaluations, for runs whose last policy was not scored again."""
+    found: dict[str, list[float]] = {}
+    for row in sorted(rows, key=lambda row: int(row["updates"])):
+        if row["dataset"] == dataset:
+            found.setdefault(row["algorithm"], []).append(row["return"])
+    return {name: {"mean": float(np.mean(returns[-LAST:]))} for name, returns in found.items()}
 
 
 def trials_table() -> str:
