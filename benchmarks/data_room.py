@@ -1,7 +1,8 @@
-"""Measure the promises on data: one million 17-d transitions checked in under 5 s within 1.5 times their memory, loaded in under 1 s,
-and imported from any format in memory that does not grow with the log.
+"""Measure the promises on data: one million 17-d transitions checked in under 5 s within 1.5 times their
+memory, loaded in under 1 s, and imported from any format in memory that does not grow with the log.
 
-Run with `python benchmarks/data_room.py`; it writes about 3 GB below a temporary folder, removes it, and prints a table.
+Run with `python benchmarks/data_room.py`; it writes about 3 GB below a temporary folder, removes it, and
+prints a table.
 """
 
 import os

@@ -1,8 +1,9 @@
 """Requests per second of CPU that each HTTP framework serves: python benchmarks/frameworks.py [--keep].
 
-Every framework validates the same request of eight named numbers, does the same small computation and answers in JSON, behind the
-same server (uvicorn with httptools and uvloop). The server's own CPU time is measured, so a busy machine does not change the result.
-FastAPI and Litestar are not dependencies of gridcount: pip install fastapi litestar.
+Every framework validates the same request of eight named numbers, does the same small computation and answers
+in JSON, behind the same server (uvicorn with httptools and uvloop). The server's own CPU time is measured, so
+a busy machine does not change the result. FastAPI and Litestar are not dependencies of gridcount: pip install
+fastapi litestar.
 """
 
 import asyncio
@@ -77,7 +78,8 @@ def fastapi_app() -> Any:
 
 
 def serve(name: str, descriptor: int) -> None:
-    """Serve one framework on an open socket; print the CPU seconds at each line read, and end with the input."""
+    """Serve one framework on an open socket; print the CPU seconds at each line read, and end with the
+    input."""
     import uvicorn
     import uvloop
 

@@ -1,4 +1,5 @@
-"""The size of a kept policy, the time to load it in a new process, and the time of a decision: python benchmarks/policy.py RUN."""
+"""The size of a kept policy, the time to load it in a new process, and the time of a decision: python
+benchmarks/policy.py RUN."""
 
 import json
 import statistics

@@ -1,7 +1,8 @@
-"""Losses of CQL, IQL and TD3+BC beside d3rlpy's, an implementation nobody here wrote: same batch, same weights, same random numbers.
+"""Losses of CQL, IQL and TD3+BC beside d3rlpy's, an implementation nobody here wrote: same batch, same
+weights, same random numbers.
 
-d3rlpy wants PyTorch and an old Gymnasium, so this runs in a virtual environment of its own: `make crosscheck`, which also records what
-came out in results/crosscheck.json.
+d3rlpy wants PyTorch and an old Gymnasium, so this runs in a virtual environment of its own: `make
+crosscheck`, which also records what came out in results/crosscheck.json.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Render the measured numbers in the docs from the files in results/: every figure there was made by a command."""
+"""Render the measured numbers in the docs from the files in results/: every figure there was made by a
+command."""
 
 import json
 import math
@@ -125,7 +126,8 @@ def time_table() -> str:
     rows = [row for row in read_results(*files) if row["suite"].startswith("recollected") and "score" in row]
     for dataset, key in sorted({(row["dataset"], row["key"]) for row in rows}):
         run = sorted((row for row in rows if row["key"] == key), key=lambda row: int(row["updates"]))
-        name = f"{dataset}--{run[0]['fingerprint']}.json"  # what `gridcount data info --json` told of the very log it learnt from
+        # what `gridcount data info --json` told of the very log it learnt from
+        name = f"{dataset}--{run[0]['fingerprint']}.json"
         log = json.loads((ROOT / "results" / "recollected" / name).read_text())
         own = normalised_score(dataset.split("-")[0], log["returns"]["mean"])
         last = np.convolve([row["score"] for row in run], np.ones(LAST) / LAST, "valid")
@@ -196,7 +198,8 @@ def _with_error(entry: dict[str, Any] | None, best: float, missing: str = "not y
 
 
 def _last_evaluations(rows: list[dict[str, Any]], dataset: str) -> dict[str, dict[str, float]]:
-    """By algorithm: the mean return of a run's last evaluations, for runs whose last policy was not scored again."""
+    """By algorithm: the mean return of a run's last evaluations, for runs whose last policy was not scored
+    again."""
     found: dict[str, list[float]] = {}
     for row in sorted(rows, key=lambda row: int(row["updates"])):
         if row["dataset"] == dataset:

@@ -1,4 +1,5 @@
-"""A policy of random numbers with the counts of a small log, written as a run writes it, and a service that decides with it."""
+"""A policy of random numbers with the counts of a small log, written as a run writes it, and a service
+that decides with it."""
 
 import http.client
 import json

@@ -83,7 +83,8 @@ def test_derived_successors_equal_the_recorded_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("terminals", "timeouts", "steps", "ends"),
     [
-        # what is kept, as (observation, next observation), and the positions among it at which an episode ends
+        # what is kept, as (observation, next observation), and the positions among it at which an episode
+        # ends
         (
             "00000",
             "00100",

@@ -1,4 +1,5 @@
-"""Environments from the command line: a user's own, one that is missing, one a dataset names, and doing without."""
+"""Environments from the command line: a user's own, one that is missing, one a dataset names, and doing
+without."""
 
 import json
 import re

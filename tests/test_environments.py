@@ -1,4 +1,5 @@
-"""Environments for evaluation: what a name stands for, episodes with known returns, D4RL's rules, and doing without."""
+"""Environments for evaluation: what a name stands for, episodes with known returns, D4RL's rules, and
+doing without."""
 
 import re
 from pathlib import Path

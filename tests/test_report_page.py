@@ -1,4 +1,5 @@
-"""The report's page in a real browser: every plot drawn, every control works, nothing in a name becomes markup."""
+"""The report's page in a real browser: every plot drawn, every control works, nothing in a name becomes
+markup."""
 
 import csv
 import io
@@ -21,7 +22,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 
 def find_browser() -> str:
-    """A Chromium. Whoever could have installed it by `make browser` fails without it; anybody else is told what was not tested."""
+    """A Chromium. Whoever could have installed it by `make browser` fails without it; anybody else is told
+    what was not tested."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         why = f"the report page was not tested: no browser found ({', '.join(BROWSERS)}). Install one, as root: make browser"

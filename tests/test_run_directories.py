@@ -1,4 +1,5 @@
-"""What a run keeps of itself: its own directory, its commit, where its data came from, rows that can be read while it runs."""
+"""What a run keeps of itself: its own directory, its commit, where its data came from, rows that can be
+read while it runs."""
 
 import json
 import os

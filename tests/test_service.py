@@ -216,7 +216,8 @@ def test_a_promotion_under_load_and_the_end_lose_no_request_and_no_decision(
         promoted = 0
 
         def ask_until_closed(number: int) -> int:
-            """Ask on one connection until the service asks to close it; returns how many requests were not answered."""
+            """Ask on one connection until the service asks to close it; returns how many requests were not
+            answered."""
             import http.client
 
             connection = http.client.HTTPConnection(busy.host, busy.port, timeout=600)
@@ -350,7 +351,8 @@ def test_the_page_works_without_a_network(client: Client) -> None:
 
 
 def test_the_service_keeps_to_its_openapi_description(runs: Path, tmp_path: Path) -> None:
-    """Schemathesis sends valid and invalid requests of all kinds: no status of 5xx, and no answer that is not described."""
+    """Schemathesis sends valid and invalid requests of all kinds: no status of 5xx, and no answer that is
+    not described."""
     words = ["--promote-from", str(runs), "--log", str(tmp_path / "log"), "--rate", "100000"]
     with service(runs / "seed0", *words, GRIDCOUNT_PROMOTE_TOKEN=PROMOTE) as described:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{described.address}/openapi.json"]

@@ -1,4 +1,5 @@
-"""The results store: files of several machines merge, contradictions and damage are refused, nothing is doubled."""
+"""The results store: files of several machines merge, contradictions and damage are refused, nothing is
+doubled."""
 
 import subprocess
 import sys

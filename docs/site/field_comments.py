@@ -1,4 +1,5 @@
-"""A field's comment is its help on the command line; here it becomes the field's description in the API reference."""
+"""A field's comment is its help on the command line; here it becomes the field's description in the API
+reference."""
 
 import ast
 from pathlib import Path

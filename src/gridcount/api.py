@@ -47,7 +47,8 @@ from gridcount.transitions import Transitions
 
 
 class Acts(Protocol):
-    """A policy or a rule: observations [rows, observation_dim] -> actions [rows, action_dim], both in the environment's units."""
+    """A policy or a rule: observations [rows, observation_dim] -> actions [rows, action_dim], both in the
+    environment's units."""
 
     def __call__(self, observation: NDArray[np.float32], /) -> Any:
         """The action at each observation."""
@@ -78,13 +79,15 @@ def train(
 
     Args:
         data: transitions, or what `load` takes: a dataset's name or a file.
-        algorithm: a name such as "gpc-sac" with its preset, or an algorithm such as `GPCSAC(pessimism=2.0)` with exactly its fields.
+        algorithm: a name such as "gpc-sac" with its preset, or an algorithm such as `GPCSAC(pessimism=2.0)`
+            with exactly its fields.
             By default "gpc-anchor", and "gpc-sac" for a published dataset.
         preset: "fast" (small networks for an ordinary machine) or "paper", for an algorithm given by name.
         seeds: how many seeds to train together.
         seed: the first seed.
         updates: gradient updates; by default the preset's.
-        env: where to score policies: a dataset's name or a Gymnasium id. By default the dataset's own, if it has one.
+        env: where to score policies: a dataset's name or a Gymnasium id. By default the dataset's own, if it
+            has one.
         evaluate_every: updates between evaluations.
         episodes: episodes per evaluation and seed.
         hold_out: share of the episodes that training never sees, for `estimate`.
@@ -94,7 +97,8 @@ def train(
         keep_policies: policies kept, one per checkpoint; by default as many as checkpoints.
         checkpoint_seconds: least time between checkpoints.
         progress: whether to print progress, in a terminal or a notebook.
-        callback: called with each row of metrics, one per seed and evaluation. Training stops, and can be resumed, if it returns True.
+        callback: called with each row of metrics, one per seed and evaluation. Training stops, and can be
+            resumed, if it returns True.
         changes: fields of the algorithm that differ from its preset, such as `pessimism=2.0`.
     """
     if env is not None:
@@ -187,7 +191,8 @@ class Run:
         progress: bool = True,
         callback: Stops = never_stop,
     ) -> Self:
-        """Resume a stopped run, or make it longer. Data that was not read from a file must be passed again."""
+        """Resume a stopped run, or make it longer. Data that was not read from a file must be passed
+        again."""
         keep_compiled()
         limit_threads(self.directory)
         plan = read_plan(self.directory)
@@ -229,7 +234,8 @@ class Run:
 
 
 class Report(Sequence[checks.Finding]):
-    """What is wrong with a dataset: a sequence of findings that prints, and shows in a notebook, as a table."""
+    """What is wrong with a dataset: a sequence of findings that prints, and shows in a notebook, as a
+    table."""
 
     def __init__(self, source: str, findings: Sequence[checks.Finding]):
         self.source, self._findings = source, tuple(findings)
@@ -266,13 +272,15 @@ def check(
     scale_actions: bool = False,
     action_bounds: Bounds | None = None,
 ) -> Report:
-    """Everything wrong with a dataset, errors first: transitions, or a name or file with the same options as `load`."""
+    """Everything wrong with a dataset, errors first: transitions, or a name or file with the same options
+    as `load`."""
     source = data.name if isinstance(data, Transitions) else str(data)
     return Report(source, checks.check(data, columns, scale_actions, action_bounds))
 
 
 def evaluate(policy: Acts, env: str, *, episodes: int = 100, seed: int = 0) -> Evaluation:
-    """Roll out a policy, or any function of observations [rows, observation_dim], from start states drawn by `seed`."""
+    """Roll out a policy, or any function of observations [rows, observation_dim], from start states drawn
+    by `seed`."""
     trust(env)
     dims = len(policy.observation_names) if isinstance(policy, Policy) else None
     if isinstance(policy, Policy):
@@ -295,12 +303,15 @@ def estimate(
     """What policies would be worth, from logged data alone, beside the policy that made the log.
 
     Args:
-        policy: a run, a policy, or any function of observations [rows, observation_dim] that gives actions in the log's units; or
+        policy: a run, a policy, or any function of observations [rows, observation_dim] that gives actions in
+            the log's units; or
             several of them by name.
         data: a log that the policies were not trained on; by default the episodes that a run held out.
-        behaviour_log_prob: [rows] the log-density of each logged action, where it was logged; by default a model is fitted.
+        behaviour_log_prob: [rows] the log-density of each logged action, where it was logged; by default a
+            model is fitted.
         progress: whether to print progress.
-        settings: fields of `gridcount.estimation.estimate.Settings` such as `discount=0.95`; `discount=1` estimates undiscounted
+        settings: fields of `gridcount.estimation.estimate.Settings` such as `discount=0.95`; `discount=1`
+            estimates undiscounted
             returns.
     """
     keep_compiled()

@@ -1,4 +1,5 @@
-"""Ctrl-C: the first asks a command to stop, the second ends the process immediately, and neither prints a traceback."""
+"""Ctrl-C: the first asks a command to stop, the second ends the process immediately, and neither prints a
+traceback."""
 
 import os
 import signal
@@ -44,7 +45,8 @@ class Stop:
 
 @contextmanager
 def stopping(first: str, second: str) -> Iterator[Stop]:
-    """Turn the first Ctrl-C into a request and print `first`; a second one stops immediately and prints `second`."""
+    """Turn the first Ctrl-C into a request and print `first`; a second one stops immediately and prints
+    `second`."""
     stop = Stop()
 
     def request(number: int, frame: FrameType | None) -> None:

@@ -120,9 +120,12 @@ class Transitions:
             reward: [rows].
             terminated: [rows] true where an episode truly ended; by default never.
             truncated: [rows] true where an episode was cut off; by default never.
-            episode: [rows] a number or text that changes from episode to episode, instead of `truncated` or besides it.
-            next_observation: [rows, observation_dim]; by default the next row's, and the last row of a cut-off episode is left out.
-            action_low: what -1 stands for, one number for all actions or one each. Actions are scaled from these bounds to [-1, 1].
+            episode: [rows] a number or text that changes from episode to episode, instead of `truncated` or
+                besides it.
+            next_observation: [rows, observation_dim]; by default the next row's, and the last row of a
+                cut-off episode is left out.
+            action_low: what -1 stands for, one number for all actions or one each. Actions are scaled from
+                these bounds to [-1, 1].
             action_high: what 1 stands for.
             scale_actions: scale actions to [-1, 1] from the range they have in the data.
             observation_names: what to call each number of an observation.
@@ -155,11 +158,13 @@ class Transitions:
         action_high: Any = None,
         name: str = "frame",
     ) -> "Transitions":
-        """Transitions of a table: a pandas or Polars data frame, a PyArrow table, or a mapping of names to columns.
+        """Transitions of a table: a pandas or Polars data frame, a PyArrow table, or a mapping of names to
+        columns.
 
         Args:
             frame: the table, a row per step in the order of time, episodes one after the other.
-            columns: which columns are what, as `gridcount.Columns`; by default found by the names everyone uses.
+            columns: which columns are what, as `gridcount.Columns`; by default found by the names everyone
+                uses.
             scale_actions: scale actions to [-1, 1] from the range they have in the data.
             action_low: what -1 stands for, one number for all actions or one each.
             action_high: what 1 stands for.
@@ -181,12 +186,13 @@ class Transitions:
     ) -> "Transitions":
         """Transitions of a Minari dataset, or of a list of episodes.
 
-        An episode has `observations` (of all steps, and of the state after the last one where it is known), `actions`, `rewards`,
-        `terminations` and `truncations`, as attributes or as keys.
+        An episode has `observations` (of all steps, and of the state after the last one where it is known),
+        `actions`, `rewards`, `terminations` and `truncations`, as attributes or as keys.
 
         Args:
             episodes: the dataset or the list.
-            scale_actions: scale actions to [-1, 1] from the bounds of the dataset's action space, or from the range they have.
+            scale_actions: scale actions to [-1, 1] from the bounds of the dataset's action space, or from the
+                range they have.
             action_low: what -1 stands for, one number for all actions or one each.
             action_high: what 1 stands for.
             name: what messages call the data.

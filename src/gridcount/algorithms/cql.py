@@ -1,7 +1,8 @@
 """CQL(H): conservative Q-learning (Kumar et al. 2020), on top of SAC.
 
-The critics are pushed down on a soft maximum over all actions and up on the log's own, so that the value of the policy is a lower
-bound of its true value. The equations cited are the paper's; where it leaves things open, its authors' code decides.
+The critics are pushed down on a soft maximum over all actions and up on the log's own, so that the value of
+the policy is a lower bound of its true value. The equations cited are the paper's; where it leaves things
+open, its authors' code decides.
 """
 
 import math
@@ -53,7 +54,8 @@ class Sampled(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some rows of a batch with their targets and actions; in a batch of parts each has one more leading axis."""
+    """Some rows of a batch with their targets and actions; in a batch of parts each has one more leading
+    axis."""
 
     observation: Array  # [rows, observation_dim]
     actions: Array  # [rows, 1 + samples, action_dim] the log's, then the sampled ones
@@ -161,7 +163,8 @@ class CQL(SoftFields):
 def threshold(config: CQL) -> float:
     """The threshold of the weighted gap; 0 without a threshold.
 
-    A sum of n terms of a kind is n/10 of one of ten, on average, so its logarithm is ln(10/n) less, whatever the values
+    A sum of n terms of a kind is n/10 of one of ten, on average, so its logarithm is ln(10/n) less, whatever
+    the values
     are: with `scale_threshold` the same is taken from the threshold, which is for ten.
     """
     shift = math.log(SAMPLES_OF_A_KIND / config.sampled_actions) if config.scale_threshold else 0.0

@@ -1,8 +1,9 @@
 """GPC: grid-mapping pseudo-counts (Shen and Huang 2024), which can be added to any actor-critic (the host).
 
-A host draws its policy's actions at the batch's states; this module counts them on a grid and adds to the critics' loss what pulls them
-down by u = pessimism * sqrt(ln T / n) where the count is low. A host calls, in this order, `prepare_counts` in its `prepare`,
-`init_counts` in its `init`, and `count` and `counted_loss` in its `update`. The equations cited are the paper's.
+A host draws its policy's actions at the batch's states; this module counts them on a grid and adds to the
+critics' loss what pulls them down by u = pessimism * sqrt(ln T / n) where the count is low. A host calls, in
+this order, `prepare_counts` in its `prepare`, `init_counts` in its `init`, and `count` and `counted_loss` in
+its `update`. The equations cited are the paper's.
 """
 
 from collections.abc import Callable
@@ -38,7 +39,8 @@ class CountFields:
     in_weight: Weight = 1.0
     # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
     ood_weight: Weight = 0.5
-    ood_next_weight: Weight = 0.0  # weight of the (s', a'~pi) term; the text says 1, the published results let no gradient through it: 0
+    # weight of the (s', a'~pi) term; the text says 1, the published results let no gradient through it: 0
+    ood_next_weight: Weight = 0.0
     # initial counts: none, the log's actions, or only ever these
     prior: Literal["none", "dataset", "dataset-only"] = "none"
     # subtract only the part of u above u of the log's own action at s; not in the paper
@@ -66,7 +68,8 @@ Learner = TypeVar("Learner", bound=Updated)
 
 
 class GPCState(NamedTuple, Generic[Learner]):
-    """The host's state, the action grid, the visit table, and how the networks see observations (None: as they are)."""
+    """The host's state, the action grid, the visit table, and how the networks see observations (None: as
+    they are)."""
 
     learner: Learner
     grid: Grid
@@ -130,7 +133,8 @@ def prepare_counts(config: Any, data: Transitions) -> Prepared:
 
 
 def init_counts(config: CountFields, learner: Learner, rows: Batch) -> GPCState[Learner]:
-    """The host's state with the grid over the log's actions, the table with its prior and the log's mean and deviation."""
+    """The host's state with the grid over the log's actions, the table with its prior and the log's mean
+    and deviation."""
     grid = Grid.fit(np.asarray(rows.action), int(number(config.bins)), config.margin, limit=1.0)
     state_cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
     table = empty_table(state_cells, grid.sizes, config.table_megabytes)
@@ -168,14 +172,16 @@ def visits_uncertainty(config: CountFields, state: GPCState[Any], visits: Array)
 
 
 def read_uncertainty(config: CountFields, state: GPCState[Any], state_cell: Array, action: Array) -> Array:
-    """u of actions in some state cells, as an update would see it: a pair in use has been seen at least once."""
+    """u of actions in some state cells, as an update would see it: a pair in use has been seen at least
+    once."""
     return visits_uncertainty(config, state, state.table.read(state_cell, state.grid.offset(action)) + 1)
 
 
 def counted_loss(
     config: CountFields, batch: Batch, target: Array, drawn: Actions, uncertainty: Uncertainty
 ) -> Callable[[Critics], tuple[Array, Metrics]]:
-    """The critics' loss: the host's Bellman error at the log's actions, and the penalty at the policy's own (Eq. 9)."""
+    """The critics' loss: the host's Bellman error at the log's actions, and the penalty at the policy's
+    own (Eq. 9)."""
     floor = number(config.q_floor)
 
     def loss(critics: Critics) -> tuple[Array, Metrics]:
@@ -206,7 +212,8 @@ def number(value: float | Literal["auto"]) -> float:
 
 
 def settle(config: Any, data: Transitions) -> tuple[Any, dict[str, str]]:
-    """Replace every "auto" of a host with CountFields and a discount by the paper's rule, and describe the rules."""
+    """Replace every "auto" of a host with CountFields and a discount by the paper's rule, and describe the
+    rules."""
     notes: dict[str, str] = {}
     low, high, mean = float(data.reward.min()), float(data.reward.max()), float(data.reward.mean())
     if config.bins == "auto":

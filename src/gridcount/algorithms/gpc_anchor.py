@@ -1,9 +1,11 @@
-"""GPC-Anchor: grid-mapping pseudo-counts with a policy anchored to the log and no settings to tune; ours (docs/gpc-anchor.md).
+"""GPC-Anchor: grid-mapping pseudo-counts with a policy anchored to the log and no settings to tune; ours
+(docs/gpc-anchor.md).
 
-TD3 in the units of the log. State cells follow the log (counts.adaptive). Rewards are in units of the spread of its
-returns (counts.units). In each cell the standard deviation of the log's actions, sigma(s), is the unit of distance between actions, and
-the log's own count of an action, n(s, a), measures how reliable its value is. Critics are penalised where the count is low, and the
-policy is pulled to the log's action: strongly where the log's actions are similar, weakly where they vary.
+TD3 in the units of the log. State cells follow the log (counts.adaptive). Rewards are in units of the spread
+of its returns (counts.units). In each cell the standard deviation of the log's actions, sigma(s), is the unit
+of distance between actions, and the log's own count of an action, n(s, a), measures how reliable its value
+is. Critics are penalised where the count is low, and the policy is pulled to the log's action: strongly where
+the log's actions are similar, weakly where they vary.
 """
 
 from dataclasses import dataclass, replace
@@ -72,9 +74,13 @@ class GPCAnchor(TD3Fields):
     layer_norm: bool = True  # LayerNorm in the critics
     target_step: Step = 0.01  # how far the target networks move per update (tau)
     policy_every: Whole = 1  # critic updates per update of the policy and the targets
-    anchor: Weight = 0.2  # weight of the squared distance to the log's action in deviations (lambda); values are divided by their gain
+    # weight of the squared distance to the log's action in deviations (lambda); values are divided by their
+    # gain
+    anchor: Weight = 0.2
     pessimism: Weight = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
-    support_cost: Weight = 6.0  # what acting where the log never did costs over the horizon, in units of the spread of its returns (kappa)
+    # what acting where the log never did costs over the horizon, in units of the spread of its returns
+    # (kappa)
+    support_cost: Weight = 6.0
     # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
     ood_weight: Weight = 0.5
     # noise on the policy's actions whose values are penalised, in the log's deviations
@@ -201,7 +207,8 @@ class GPCAnchor(TD3Fields):
         return value * number(self.reward_unit) + number(self.value_level)
 
     def _rate(self, updates: Array) -> Array:
-        """The share of the policy's rate: 1 in the first half of the schedule, falling linearly in the second."""
+        """The share of the policy's rate: 1 in the first half of the schedule, falling linearly in the
+        second."""
         if self.schedule_updates == "auto":  # the length of the run is unknown
             return jnp.ones(())
         left = 1 - updates / self.schedule_updates
@@ -209,10 +216,11 @@ class GPCAnchor(TD3Fields):
 
 
 def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) -> PolicyLoss:
-    """The policy's loss: -Q(s, pi(s)) / gain + anchor * |(pi(s) - a) / sigma(s)|^2, with Q the smaller of both critics'.
+    """The policy's loss: -Q(s, pi(s)) / gain + anchor * |(pi(s) - a) / sigma(s)|^2, with Q the smaller of
+    both critics'.
 
-    `gain` is the root mean square of |sigma dQ/da|: the change of Q when the action moves by one deviation. It makes the loss
-    independent of the scale and level of rewards.
+    `gain` is the root mean square of |sigma dQ/da|: the change of Q when the action moves by one deviation.
+    It makes the loss independent of the scale and level of rewards.
     """
 
     def value(action: Array) -> Array:
@@ -233,7 +241,8 @@ def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) ->
 
 
 def log_deviation(cell: Any, n_cells: int, action: Any) -> Any:
-    """[cells, action_dim] the standard deviation of the log's actions in each cell, shrunk towards that of the whole log."""
+    """[cells, action_dim] the standard deviation of the log's actions in each cell, shrunk towards that of
+    the whole log."""
     moments = CellMoments.of(np.asarray(cell), n_cells, action)
     whole = CellMoments.of(np.zeros(len(cell), np.int32), 1, action).deviation[0]
     rows = moments.rows[:, None]

@@ -1,8 +1,9 @@
-"""IQL: implicit Q-learning (Kostrikov, Nair and Levine 2021), which never evaluates an action outside the log.
+"""IQL: implicit Q-learning (Kostrikov, Nair and Levine 2021), which never evaluates an action outside the
+log.
 
-V is an upper expectile of Q over the log's own actions, Q is learnt from V at the next state, and the policy imitates the log's
-actions in proportion to how much better than V they are. The equations cited are the paper's; the order of the steps and the
-targets they use are those of the authors' code.
+V is an upper expectile of Q over the log's own actions, Q is learnt from V at the next state, and the policy
+imitates the log's actions in proportion to how much better than V they are. The equations cited are the
+paper's; the order of the steps and the targets they use are those of the authors' code.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +28,8 @@ LOG_STD_RANGE = (-5.0, 2.0)  # as in the authors' code
 
 
 class TanhMeanGaussian(eqx.Module):
-    """A Gaussian around a tanh of a perceptron, with deviations that do not depend on the state; its samples are not squashed."""
+    """A Gaussian around a tanh of a perceptron, with deviations that do not depend on the state; its
+    samples are not squashed."""
 
     trunk: MLP
     log_std: Array  # [action_dim]

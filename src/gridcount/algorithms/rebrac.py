@@ -1,7 +1,8 @@
 """ReBRAC: revisiting the minimalist approach to offline reinforcement learning (Tarasov et al. 2023).
 
-TD3+BC with its penalty on both sides and a weight for each: the policy is held to the log's action, and the target is lowered where the
-policy's next action leaves the log's own next action; deeper networks, and LayerNorm in the critics.
+TD3+BC with its penalty on both sides and a weight for each: the policy is held to the log's action, and the
+target is lowered where the policy's next action leaves the log's own next action; deeper networks, and
+LayerNorm in the critics.
 """
 
 from dataclasses import dataclass
@@ -78,10 +79,11 @@ class ReBRAC(TD3Fields):
 
 
 def next_actions(data: Transitions) -> Any:
-    """The action of the next row, inside an episode; the row's own at an episode's last, where the log has no next one.
+    """The action of the next row, inside an episode; the row's own at an episode's last, where the log has no
+    next one.
 
-    After a terminal nothing is bootstrapped, so it does not matter there. At a time limit the own action keeps the penalty at its usual
-    size, where none at all would make just these targets optimistic.
+    After a terminal nothing is bootstrapped, so it does not matter there. At a time limit the own action
+    keeps the penalty at its usual size, where none at all would make just these targets optimistic.
     """
     last = np.append(data.episode_end[:-1], True)
     following: Float32 = np.array(data.action)  # in memory, whether or not the log's columns are

@@ -1,7 +1,7 @@
 """SAC-N: soft actor-critic with many critics (An et al. 2021, section 3).
 
-The minimum over N critics is a lower confidence bound of the value: where the log has little data, the critics disagree and the minimum
-is lower, and more critics lower it further. Nothing else differs from SAC.
+The minimum over N critics is a lower confidence bound of the value: where the log has little data, the
+critics disagree and the minimum is lower, and more critics lower it further. Nothing else differs from SAC.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,8 @@
 """TD3+BC: a minimalist approach to offline reinforcement learning (Fujimoto and Gu 2021).
 
-TD3 whose policy also imitates the log: the critics' scale is divided out, so that one weight suits every dataset. Observations are
-normalised; their statistics are part of the state, so that a checkpoint acts on raw observations.
+TD3 whose policy also imitates the log: the critics' scale is divided out, so that one weight suits every
+dataset. Observations are normalised; their statistics are part of the state, so that a checkpoint acts on raw
+observations.
 """
 
 from dataclasses import dataclass

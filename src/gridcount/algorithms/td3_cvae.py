@@ -1,8 +1,9 @@
 """TD3-CVAE: offline reinforcement learning as anti-exploration (Rezaeifar et al. 2022).
 
-A conditional variational autoencoder learns the log's actions given its observations, then is fixed. Its reconstruction error of an
-action is a bonus for novelty in exploration; here it is subtracted from the target and from the policy's objective.
-Where the paper's appendix could not be seen, values are those of the first author's published research code.
+A conditional variational autoencoder learns the log's actions given its observations, then is fixed. Its
+reconstruction error of an action is a bonus for novelty in exploration; here it is subtracted from the target
+and from the policy's objective. Where the paper's appendix could not be seen, values are those of the first
+author's published research code.
 """
 
 from dataclasses import dataclass, replace
@@ -64,7 +65,8 @@ class CVAELearner:
     kl_weight: float
 
     def update(self, state: CVAEState, batch: Batch, key: Array) -> tuple[CVAEState, Metrics]:
-        """One step down the reconstruction error and the divergence of the latent from a standard Gaussian."""
+        """One step down the reconstruction error and the divergence of the latent from a standard
+        Gaussian."""
 
         def loss(cvae: ConditionalVAE) -> tuple[Array, Metrics]:
             reconstruction, mean, log_std = cvae(batch.observation, batch.action, key)
@@ -89,7 +91,8 @@ class TD3CVAE(TD3Fields):
     critic_rate: Positive = 1e-4  # Adam step of the critics
     # weight of the bonus in the target (alpha); the paper's value not verified, this one is ours
     target_penalty: Weight = 5.0
-    policy_penalty: Weight = 5.0  # weight of the bonus in the policy's objective (beta); the paper's value not verified, this one is ours
+    # weight of the bonus in the policy's objective (beta); the paper's value not verified, this one is ours
+    policy_penalty: Weight = 5.0
     # divide the bonus by dim(A)^2, as the first author's code, where both weights are 1
     average_bonus: bool = added_later(False)
     # rewards are multiplied by this; auto: 1 / (largest - smallest reward)

@@ -1,8 +1,10 @@
-"""UWAC: uncertainty-weighted actor-critic (Wu et al. 2021), which is BEAR (Kumar et al. 2019) with critics that estimate their uncertainty.
+"""UWAC: uncertainty-weighted actor-critic (Wu et al. 2021), which is BEAR (Kumar et al. 2019) with critics
+that estimate their uncertainty.
 
-BEAR keeps the policy's actions, as a set, near those of a model of the log's own (a VAE) by a bound on their maximum mean discrepancy.
-UWAC applies dropout to the critics, uses the variance of a value as its uncertainty, and gives uncertain values less weight in both
-losses. Comments say which version is used where paper and code differ.
+BEAR keeps the policy's actions, as a set, near those of a model of the log's own (a VAE) by a bound on their
+maximum mean discrepancy. UWAC applies dropout to the critics, uses the variance of a value as its
+uncertainty, and gives uncertain values less weight in both losses. Comments say which version is used where
+paper and code differ.
 """
 
 from dataclasses import dataclass
@@ -136,7 +138,8 @@ class UWAC:
         )
 
     def update(self, state: UWACState, batch: Batch, key: Array) -> tuple[UWACState, Metrics]:
-        """One step of the VAE, then of critics, policy and multiplier, each with the networks as they were before."""
+        """One step of the VAE, then of critics, policy and multiplier, each with the networks as they were
+        before."""
         vae_key, latent_key, next_key, target_key, critic_key, action_key, policy_key = jax.random.split(
             key, 7
         )
@@ -153,7 +156,8 @@ class UWAC:
         )
         metrics: Metrics = {"behaviour_loss": value}
 
-        # The target: the best of several actions of the policy at s' (as BEAR's target), and how uncertain it is.
+        # The target: the best of several actions of the policy at s' (as BEAR's target), and how uncertain it
+        # is.
         targets, target_directions = self._smooth(state.target_critics, state.target_directions)
         next_action = jnp.tanh(
             state.policy.raw(batch.next_observation, next_key, self.next_actions)
@@ -181,7 +185,8 @@ class UWAC:
             "variance": next_variance.mean(),
         }
 
-        # The policy: weighted values within the bound on the discrepancy (BEAR; the discrepancy is of actions before the tanh).
+        # The policy: weighted values within the bound on the discrepancy (BEAR; the discrepancy is of actions
+        # before the tanh).
         smooth, directions = self._smooth(state.critics, state.directions)
         latent = jax.random.normal(latent_key, (self.discrepancy_samples, rows, behaviour.latent_dim))
         supported = behaviour.decode_raw(observation, jnp.clip(latent, -LATENT_LIMIT, LATENT_LIMIT))
@@ -230,7 +235,8 @@ class UWAC:
         ), metrics
 
     def actor(self, state: UWACState) -> Actor:
-        """Of the policy's candidates the one the first critic, with all its units, values most; the draws are fixed."""
+        """Of the policy's candidates the one the first critic, with all its units, values most; the draws
+        are fixed."""
         critics, _ = self._smooth(state.critics, state.directions)
         action_dim = state.policy.trunk.biases[-1].shape[-1] // 2
         noise = jax.random.normal(jax.random.key(0), (self.candidates, action_dim))
@@ -248,8 +254,10 @@ class UWAC:
     def _guess(self, critics: Critics, observation: Array, action: Array, key: Array) -> tuple[Array, Array]:
         """Mean and variance of each critic's value over passes with units left out: [critics, rows] each.
 
-        All rows share a pass's units, so that leaving them out is a change of weights and the passes are plain matrix
-        multiplications: for a row alone the distribution is that of dropout, as for two rows with units of their own.
+        All rows share a pass's units, so that leaving them out is a change of weights and the passes are
+        plain matrix
+        multiplications: for a row alone the distribution is that of dropout, as for two rows with units of
+            their own.
         """
 
         x = jnp.concatenate([observation, action], axis=-1)

@@ -1,4 +1,5 @@
-"""Cells on a Ray cluster: one task each, retried if a node fails; progress and results are sent back during the run.
+"""Cells on a Ray cluster: one task each, retried if a node fails; progress and results are sent back during
+the run.
 
 Nodes need gridcount and nothing else: no shared folder. A dataset file is sent through Ray's object store.
 """

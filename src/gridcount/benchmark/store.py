@@ -1,4 +1,5 @@
-"""The results store: Parquet files, one row per evaluation of a seed, one file per cell; reading several merges them."""
+"""The results store: Parquet files, one row per evaluation of a seed, one file per cell; reading several
+merges them."""
 
 import json
 from collections import defaultdict
@@ -100,7 +101,8 @@ def _validate_same_data(found: dict[tuple[Any, ...], tuple[list[Row], Path]]) ->
 
 
 def _figures(row: Row) -> str:
-    """The content that two records of one evaluation share: all numbers except times, the setting and the data."""
+    """The content that two records of one evaluation share: all numbers except times, the setting and the
+    data."""
     numbers = {
         name: value for name, value in row.items() if isinstance(value, int | float) and name not in VOLATILE
     }

@@ -1,4 +1,5 @@
-"""Suites: the cells of a table or a figure. Each is a small TOML file, included here or written by the user."""
+"""Suites: the cells of a table or a figure. Each is a small TOML file, included here or written by the
+user."""
 
 import tomllib
 from collections import Counter
@@ -135,7 +136,8 @@ def read_suite(name: str) -> Suite:
 
 
 def narrow(suite: Suite, only: tuple[str, ...] = (), scale: float = 1.0) -> list[Cell]:
-    """The suite's cells whose algorithm, dataset or variant matches, each kind of pattern on its own, with a share of their updates."""
+    """The suite's cells whose algorithm, dataset or variant matches, each kind of pattern on its own, with
+    a share of their updates."""
     cells = suite.cells()
     _validate_distinct_cells(cells)  # a preset may make two variants equal
     kinds = {
@@ -307,7 +309,8 @@ def _kind_of(name: str) -> str:
 
 
 def _validate_published(algorithm: str, numbers: Any, datasets: tuple[str, ...]) -> None:
-    """Raise ValueError if published numbers are not a mean and an optional spread for datasets of the suite."""
+    """Raise ValueError if published numbers are not a mean and an optional spread for datasets of the
+    suite."""
     if not isinstance(numbers, dict):
         raise ValueError(
             f"[published.{algorithm}] is {numbers!r}; write DATASET = [MEAN] or DATASET = [MEAN, SPREAD]"

@@ -15,7 +15,8 @@ from gridcount.terminal import make_console, validate_flags
 
 @dataclass(frozen=True)
 class Algorithms:
-    """List the algorithms: family, paper, cost of an update relative to SAC's as measured, and what counting adds."""
+    """List the algorithms: family, paper, cost of an update relative to SAC's as measured, and what
+    counting adds."""
 
     json: bool = False  # print JSON
 

@@ -29,7 +29,8 @@ UNLIMITED = 10_000  # columns of a terminal without a width
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Run the experiments (cells) of a table or a figure. Finished cells are skipped and stopped cells are resumed."""
+    """Run the experiments (cells) of a table or a figure. Finished cells are skipped and stopped cells are
+    resumed."""
 
     suite: tyro.conf.Positional[str] = ""  # a suite's name or a TOML file; leave it out to list the suites
     out: Path | None = None  # where runs and results go; by default runs/SUITE

@@ -69,7 +69,8 @@ class Import:
 
 @dataclass(frozen=True)
 class Check:
-    """List all problems of a dataset. The exit code is 0 if there are only notes or nothing, 1 with warnings, 2 with errors."""
+    """List all problems of a dataset. The exit code is 0 if there are only notes or nothing, 1 with
+    warnings, 2 with errors."""
 
     data: tyro.conf.Positional[str]  # a dataset's name, a file or a folder
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables

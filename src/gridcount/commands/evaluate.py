@@ -20,7 +20,9 @@ class Evaluate:
     run: tyro.conf.Positional[Path]  # a run directory, or a folder policy/ copied from one
     episodes: int = 100  # episodes per seed
     seed: int | None = None  # only the policy of this seed; by default each seed's
-    at: str = "last"  # "last", a number of updates whose policy was kept, or "oracle": the kept one with the best score in training
+    # "last", a number of updates whose policy was kept, or "oracle": the kept one with the best score in
+    # training
+    at: str = "last"
     starts: int = 0  # seed of the start states
     env: str | None = None  # a dataset's name or a Gymnasium id; by default the run's own
 

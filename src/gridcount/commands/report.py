@@ -18,7 +18,8 @@ from gridcount.training.plan import read_plan
 
 @dataclass(frozen=True)
 class Report:
-    """Write a page of results: tables with the paper's numbers, curves, statistics, costs, and the source of every number."""
+    """Write a page of results: tables with the paper's numbers, curves, statistics, costs, and the source
+    of every number."""
 
     results: tyro.conf.Positional[
         tuple[Path, ...]

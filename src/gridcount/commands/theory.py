@@ -1,4 +1,5 @@
-"""`gridcount theory`: check the paper's statements on problems with known solutions, as tables, a file and pictures."""
+"""`gridcount theory`: check the paper's statements on problems with known solutions, as tables, a file and
+pictures."""
 
 import json
 import time

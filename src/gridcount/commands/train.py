@@ -60,12 +60,14 @@ class Train:
     preset: Preset = "fast"
     seeds: int = 1  # how many seeds to train together
     seed: int = 0  # the first seed
-    source: Source = "auto"  # for Maze2D names: D4RL's file or data generated here; "auto": D4RL's where it was downloaded before
+    # for Maze2D names: D4RL's file or data generated here; "auto": D4RL's where it was downloaded before
+    source: Source = "auto"
     updates: int | None = None  # gradient updates; by default the preset's, or on --resume the run's own
     # updates between evaluations, and there is one at the end; by default 5000, or the run's own
     evaluate_every: int | None = None
     episodes: int = EPISODES  # episodes per evaluation and seed
-    # share of the episodes that training never sees, for `gridcount estimate`; by default none, or the run's own
+    # share of the episodes that training never sees, for `gridcount estimate`; by default none, or the run's
+    # own
     hold_out: float | None = None
     hold_out_seed: int | None = None  # which episodes are held out; by default 0, or the run's own
     run: Path | None = None  # run directory; by default a new one under runs/
@@ -78,7 +80,8 @@ class Train:
     actions: Annotated[ActionUnits, tyro.conf.arg(name="")] = field(
         default_factory=ActionUnits
     )  # of a file: how actions are scaled to [-1, 1]
-    memory_map: bool = False  # keep an imported or named dataset on disk and read batches from there; automatic if memory is short
+    # keep an imported or named dataset on disk and read batches from there; automatic if memory is short
+    memory_map: bool = False
 
 
 def train(words: list[str]) -> int:
@@ -210,7 +213,8 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
 def _default_algorithm(words: list[str]) -> str:
     """The default of --algo: that of the run to resume, or the default for the data.
 
-    GPC-Anchor needs no settings for a dataset. Published datasets and the paper's preset keep the paper's GPC-SAC.
+    GPC-Anchor needs no settings for a dataset. Published datasets and the paper's preset keep the paper's
+    GPC-SAC.
     """
     dataset = positional(words, Train, *ALGORITHMS.values())
     if "--resume" in words and dataset:
@@ -235,7 +239,8 @@ def _preset_name(options: Train) -> str:
 
 
 def _plan(options: Train, algorithm: Any, before: Plan | None) -> Plan:
-    """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is filled in later."""
+    """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is
+    filled in later."""
     planned = planned_updates(options.algo, _preset_name(options), options.preset)
     recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
     columns, units = options.columns.given(), options.actions

@@ -16,7 +16,8 @@ def auto_bins(action_dim: int) -> tuple[int, str]:
 
 
 def auto_pessimism(low: float, high: float, mean: float) -> tuple[float, str]:
-    """Scale of the uncertainty: between the magnitudes of the mean reward and the mid-range, with a minimum from the range of rewards."""
+    """Scale of the uncertainty: between the magnitudes of the mean reward and the mid-range, with a
+    minimum from the range of rewards."""
     middle = (low + high) / 2
     # The paper's rule with magnitudes: negative rewards need as much pessimism as positive ones.
     pessimism = (abs(mean) + abs(middle)) / 2

@@ -25,8 +25,8 @@ class RewardUnits(NamedTuple):
     def fit(cls, data: Transitions, discount: float) -> "RewardUnits":
         """Read a log's rewards once.
 
-        If the length of episodes is fixed, a constant added to every reward changes no decision, so the mean is subtracted.
-        Otherwise it is kept: a policy that earns it for longer is better.
+        If the length of episodes is fixed, a constant added to every reward changes no decision, so the mean
+        is subtracted. Otherwise it is kept: a policy that earns it for longer is better.
         """
         reward = np.asarray(data.reward, np.float64)
         terminated = np.asarray(data.terminated)

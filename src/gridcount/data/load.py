@@ -50,14 +50,16 @@ def load(
     progress: "Progress | None" = None,
     judge: Callable[[Log], None] | None = None,
 ) -> Transitions:
-    """The transitions of a D4RL or imported name, a file (.hdf5, .h5, .npz, .parquet, .csv) or a Minari folder or id.
+    """The transitions of a D4RL or imported name, a file (.hdf5, .h5, .npz, .parquet, .csv) or a Minari
+    folder or id.
 
-    `columns` sets the role of each column of a table. `source` chooses, for Maze2D names, between D4RL's file and one generated here:
-    "auto" takes D4RL's where it was downloaded before and generates otherwise. `memory_map` leaves the columns on disk (None: where
-    they would fill more than half of the memory); a named dataset is unpacked once for it, a file must be imported first.
-    `scale_actions` and `action_bounds` bring actions to [-1, 1], as `cut` says. Nothing is downloaded without saying so on
-    `console`; `progress` follows the generation of a maze. `judge` receives the raw log before
-    transitions are made, if the log is in memory.
+    `columns` sets the role of each column of a table. `source` chooses, for Maze2D names, between D4RL's file
+    and one generated here: "auto" takes D4RL's where it was downloaded before and generates otherwise.
+    `memory_map` leaves the columns on disk (None: where they would fill more than half of the memory); a
+    named dataset is unpacked once for it, a file must be imported first. `scale_actions` and `action_bounds`
+    bring actions to [-1, 1], as `cut` says. Nothing is downloaded without saying so on `console`; `progress`
+    follows the generation of a maze. `judge` receives the raw log before transitions are made, if the log is
+    in memory.
     """
     folder = _local_folder(str(name))
     if folder is not None:
@@ -214,7 +216,8 @@ def _local_folder(name: str) -> Path | None:
 
 
 def _locate(name: str, source: Source, console: Console | None, progress: "Progress | None" = None) -> str:
-    """The file or folder to read; a name has priority over an equal path, so that results do not depend on the folder."""
+    """The file or folder to read; a name has priority over an equal path, so that results do not depend on
+    the folder."""
     if name in NAMES:
         return str(_published(name, source, console, progress))
     validate_no_password(name)
@@ -302,7 +305,8 @@ def _is_large(*paths: Path) -> bool:
 
 
 def _share(chosen: bool | None) -> float:
-    """Bytes that a log in memory may take: half of the memory by default, all of it if the user chose memory."""
+    """Bytes that a log in memory may take: half of the memory by default, all of it if the user chose
+    memory."""
     return memory_limit() / 2 if chosen is None else memory_limit()
 
 

@@ -59,7 +59,8 @@ def trust(environment_id: str) -> None:
 
 
 def _validate_module(name: str) -> None:
-    """Raise ValueError for a module that the user did not name: names also come from untrusted runs, datasets and suites."""
+    """Raise ValueError for a module that the user did not name: names also come from untrusted runs,
+    datasets and suites."""
     module = name.rpartition(":")[0]
     if (
         module and module not in TRUSTED and module not in sys.modules
@@ -71,7 +72,8 @@ def _validate_module(name: str) -> None:
 
 
 def find(name: str) -> Environment:
-    """The environment of a name, without importing or creating it. Every name is validated here before it is used."""
+    """The environment of a name, without importing or creating it. Every name is validated here before it
+    is used."""
     _validate_module(name)
     family = family_of(name)
     if name in MAZE_NAMES and family is not None:
@@ -90,7 +92,8 @@ def find(name: str) -> Environment:
 
 @cache
 def dimensions(name: str) -> tuple[tuple[int, ...], int]:
-    """Observation dimensions (a goal environment has two) and action dimension; creates the environment to find out."""
+    """Observation dimensions (a goal environment has two) and action dimension; creates the environment to
+    find out."""
     from gridcount.envs.episodes import action_space, make_environment, observation_views
 
     environment = find(name)

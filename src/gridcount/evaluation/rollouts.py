@@ -65,8 +65,8 @@ def evaluate(
 ) -> Evaluation:
     """Roll a policy out for `episodes` episodes from start states drawn by `seed`.
 
-    `in_units` maps the policy's actions to the environment's units; `observation_dim` selects an observation of a goal
-    environment.
+    `in_units` maps the policy's actions to the environment's units; `observation_dim` selects an observation
+    of a goal environment.
     """
     task = find(name)
     with closing(_open(task, episodes, seed, observation_dim)) as environment:

@@ -1,7 +1,7 @@
 """Arrays by name in one file: written completely or not at all, and safe to read from untrusted sources.
 
-The format is NumPy's uncompressed `.npz`. Arrays that are mostly zeros are stored as positions and values. The zip format's checksums
-catch a damaged file.
+The format is NumPy's uncompressed `.npz`. Arrays that are mostly zeros are stored as positions and values.
+The zip format's checksums catch a damaged file.
 """
 
 import io

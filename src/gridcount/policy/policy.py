@@ -83,7 +83,8 @@ class Policy:
         return actions[0] if single else actions
 
     def rounded(self, observation: ArrayLike) -> NDArray[Any]:
-        """The same, with actions that took few values in the log, such as a switch, at the nearest of these."""
+        """The same, with actions that took few values in the log, such as a switch, at the nearest of
+        these."""
         actions: NDArray[Any] = np.array(self(observation))
         for d, values in enumerate(self._facts.action_values):
             if values:
@@ -107,9 +108,10 @@ class Policy:
     def count(self, observation: ArrayLike) -> Any:
         """How often the log has the policy's action at one observation, or at each of many.
 
-        The observation's cell holds 128 rows of the log or more. In it each action dimension is counted by itself, in 20 parts of its
-        range, and the smallest count is given: 0 where the log never has such a value of some dimension there, or has not seen the
-        state. Logs of many action dimensions count neighbouring parts with each (`window` in counts.npz).
+        The observation's cell holds 128 rows of the log or more. In it each action dimension is counted by
+        itself, in 20 parts of its range, and the smallest count is given: 0 where the log never has such a
+        value of some dimension there, or has not seen the state. Logs of many action dimensions count
+        neighbouring parts with each (`window` in counts.npz).
         """
         observations, single = self._observations(observation)
         counts = self._log_counts()(observations, self._actor(observations))
@@ -135,7 +137,8 @@ class Policy:
     def support(
         self, data: Transitions, *, columns: Sequence[str] | None = None, seed: int = 0
     ) -> SupportReport:
-        """Where the log has the policy's actions: in some episodes of the data, against the log's own actions and random ones.
+        """Where the log has the policy's actions: in some episodes of the data, against the log's own actions
+        and random ones.
 
         `columns` names the two columns of its map; by default the map shows principal components.
         """
@@ -149,12 +152,14 @@ class Policy:
 
     @property
     def default_guard(self) -> Guard:
-        """The guard that `decide` uses by default, with its numbers: the strictest that rarely holds back the log's own decisions."""
+        """The guard that `decide` uses by default, with its numbers: the strictest that rarely holds back
+        the log's own decisions."""
         _, log = self._validated(DEFAULT_GUARD)
         return Guard(log.min_count, log.resolution)
 
     def _validated(self, guard: Guard) -> tuple[LogCounts, LogGuard]:
-        """The log's counts; raises ValueError if this policy cannot be guarded so, whatever the observation."""
+        """The log's counts; raises ValueError if this policy cannot be guarded so, whatever the
+        observation."""
         counts = self._log_counts()
         if counts.guard is None:
             raise ValueError(f"an older version saved this policy, without the states of its log. {NO_GUARD}")
@@ -197,7 +202,8 @@ class Policy:
         return in_units(action, self._low, self._high)
 
     def export(self, folder: str | Path, guard: Guard = DEFAULT_GUARD, *, replace: bool = False) -> Path:
-        """Write the guarded policy for programs without gridcount: an ONNX graph, the log's counts, a contract and a reader."""
+        """Write the guarded policy for programs without gridcount: an ONNX graph, the log's counts, a
+        contract and a reader."""
         counts, _ = self._validated(guard)
         parts = exports.Parts(self._actor, self._clone, counts)
         contract = exports.make_contract(self._facts, self.seed, self.updates, counts, guard)
@@ -231,9 +237,11 @@ class Policy:
 
 
 def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = None) -> Policy:
-    """The policy of a run directory, of its folder `policy/` or of an export, wherever it was copied to. The log is not needed.
+    """The policy of a run directory, of its folder `policy/` or of an export, wherever it was copied to. The
+    log is not needed.
 
-    `seed` chooses one of the run's seeds (by default its first), `at` one of the kept numbers of updates (by default the last).
+    `seed` chooses one of the run's seeds (by default its first), `at` one of the kept numbers of updates (by
+    default the last).
     """
     if exports.is_export(Path(path)):
         return _exported(Path(path), seed, at)

@@ -1,7 +1,8 @@
 """The folder `policy/` of a run: its policies on disk.
 
-`policy.json` describes the policy, `counts.npz` holds the log's counts and seen states, `clone.npz` a policy cloned from the log, and a
-numbered file for each kept number of updates holds the arrays of every seed's network. Each file is written completely or not at all, so the folder can be copied at any time.
+`policy.json` describes the policy, `counts.npz` holds the log's counts and seen states, `clone.npz` a policy
+cloned from the log, and a numbered file for each kept number of updates holds the arrays of every seed's
+network. Each file is written completely or not at all, so the folder can be copied at any time.
 """
 
 import json

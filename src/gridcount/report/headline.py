@@ -13,7 +13,8 @@ from gridcount.training.logs import Row
 
 SHOWN = ("score", "return", "success")
 IN_PER_CENT = {"success": "success", "in_log": "in log", "action_distance": "distance"}
-FAR_BELOW = 0.5  # relative to the log's own actions: a policy with a smaller share of actions in the log leaves it often
+# relative to the log's own actions: a policy with a smaller share of actions in the log leaves it often
+FAR_BELOW = 0.5
 
 
 def headline_table(rows: Sequence[Row]) -> Table:

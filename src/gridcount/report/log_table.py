@@ -1,4 +1,5 @@
-"""The report's table that compares policies with the log: the share of actions in it, and estimated values."""
+"""The report's table that compares policies with the log: the share of actions in it, and estimated
+values."""
 
 import numpy as np
 
@@ -17,7 +18,8 @@ FIGURES = {
 
 
 def log_table(section: Section) -> Table | None:
-    """A line per experiment: the last evaluations beside what the log's own actions reach; None where nothing was measured."""
+    """A line per experiment: the last evaluations beside what the log's own actions reach; None where
+    nothing was measured."""
     measured = [
         each for each in section.experiments if any(_last(each, name) is not None for name in FIGURES)
     ]

@@ -1,4 +1,5 @@
-"""The report as one HTML page that needs no network: tables as markup, plots drawn by its script from embedded numbers."""
+"""The report as one HTML page that needs no network: tables as markup, plots drawn by its script from
+embedded numbers."""
 
 import json
 import re
@@ -30,7 +31,8 @@ from gridcount.report.tables import (
 )
 
 ASSETS = Path(__file__).parent / "assets"
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"  # nothing from elsewhere
+# nothing from elsewhere
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 READING = (
     (
         "Score",

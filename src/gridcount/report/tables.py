@@ -51,7 +51,8 @@ class Table:
 
 
 def score_table(section: Section) -> Table | None:
-    """Headline scores, a line per dataset and a column per method, with the paper's numbers and the differences."""
+    """Headline scores, a line per dataset and a column per method, with the paper's numbers and the
+    differences."""
     if not section.scored:
         return None
     ours = tuple(dict.fromkeys(each.method for each in section.experiments if each.scores or each.diverged))
@@ -192,7 +193,8 @@ def improvement_table(section: Section) -> Table | None:
 
 
 def cost_table(section: Section) -> Table | None:
-    """Seconds per 1,000 updates of a seed: a line per method and how many seeds shared how many cores, the mean over datasets first."""
+    """Seconds per 1,000 updates of a seed: a line per method and how many seeds shared how many cores, the
+    mean over datasets first."""
     lines: dict[tuple[str, tuple[int, int]], dict[str, float]] = {}
     memory: dict[tuple[str, tuple[int, int]], float] = {}
     records = []
@@ -301,7 +303,8 @@ def ablation_table(section: Section) -> Table | None:
 
 
 def is_ablation(section: Section) -> bool:
-    """Whether settings of an algorithm are compared: the suite is an ablation, or has several settings of one."""
+    """Whether settings of an algorithm are compared: the suite is an ablation, or has several settings of
+    one."""
     if not section.scored:
         return False
     settings = {(each.algorithm, each.variant) for each in section.scored}

@@ -1,4 +1,5 @@
-"""Requests and answers as types: made from the policy's columns, so that errors and the OpenAPI description use the log's names."""
+"""Requests and answers as types: made from the policy's columns, so that errors and the OpenAPI
+description use the log's names."""
 
 from collections.abc import Sequence
 from math import isfinite

@@ -1,4 +1,5 @@
-"""HTTP connections with limits: slow, oversized and too many clients are answered with a 4xx status and closed.
+"""HTTP connections with limits: slow, oversized and too many clients are answered with a 4xx status and
+closed.
 
 uvicorn parses the requests; it has no limits of its own for headers and for slow clients.
 """

@@ -62,7 +62,8 @@ class DrainingServer(uvicorn.Server):
 
 
 def serve(path: Path, guard: Guard, settings: Settings, listening: Callable[[str, Service], None]) -> None:
-    """Serve a run or an export until a signal; `listening` is called with the address when requests are accepted."""
+    """Serve a run or an export until a signal; `listening` is called with the address when requests are
+    accepted."""
     settings.validate()
     serving = Serving(load_policy(path), guard, settings.promote_from)
     log = None

@@ -13,7 +13,8 @@ LOCK = "run.lock"  # the only file of a run that was killed before it wrote anyt
 
 
 def claim(given: Path | None, stem: str) -> Path:
-    """The directory given, or the next free one under runs/: created immediately, so that runs that start together get different ones."""
+    """The directory given, or the next free one under runs/: created immediately, so that runs that start
+    together get different ones."""
     if given is not None:
         _validate_unused(given)
         given.mkdir(parents=True, exist_ok=True)
@@ -30,7 +31,8 @@ def claim(given: Path | None, stem: str) -> Path:
 
 
 def find_unfinished(given: Path | None, dataset: str, algorithm: str | None = None) -> Path:
-    """The run to resume: the one given, or the newest unfinished one of this dataset, of any algorithm unless one is named."""
+    """The run to resume: the one given, or the newest unfinished one of this dataset, of any algorithm
+    unless one is named."""
     if given is not None:
         if not (given / "config.json").exists():
             raise FileNotFoundError(

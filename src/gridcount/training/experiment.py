@@ -1,4 +1,5 @@
-"""An experiment: load, check, prepare, train. The command line, benchmark cells and Python calls all go through here."""
+"""An experiment: load, check, prepare, train. The command line, benchmark cells and Python calls all go
+through here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -51,7 +52,8 @@ class Experiment:
     def prepare(cls, plan: Plan, data: Transitions, *, resumed: Path | None = None) -> "Experiment":
         """Set the automatic values from the data, and validate the plan before a directory is created.
 
-        A resumed run must be the same experiment, and keeps its schedule. `data` is the whole log: its held-out part is left out here.
+        A resumed run must be the same experiment, and keeps its schedule. `data` is the whole log: its
+        held-out part is left out here.
         """
         whole, data = data, plan.split().training_part(data)
         before = read_plan(resumed).fields if resumed else {}

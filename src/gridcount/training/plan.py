@@ -1,4 +1,5 @@
-"""A plan: the specification of one experiment. Commands, suites and Python calls make it; a run directory records it."""
+"""A plan: the specification of one experiment. Commands, suites and Python calls make it; a run directory
+records it."""
 
 import hashlib
 import json
@@ -89,7 +90,8 @@ class Plan:
         }
 
     def reading(self) -> dict[str, Any]:
-        """How the data is read, as far as it is not the default: columns by role, and the units of its actions."""
+        """How the data is read, as far as it is not the default: columns by role, and the units of its
+        actions."""
         units = asdict(self.action_units())
         return self.columns | {name: value for name, value in units.items() if value}
 
@@ -117,7 +119,8 @@ class Plan:
             raise ValueError(f"seed {twice} is listed twice in {list(self.seeds)}; list each seed once")
 
     def evaluates_after(self, done: int) -> bool:
-        """Whether policies are scored after this many updates: at every multiple of `evaluate_every`, and at the end."""
+        """Whether policies are scored after this many updates: at every multiple of `evaluate_every`, and
+        at the end."""
         return done == self.updates or done % self.evaluate_every == 0
 
     def action_units(self) -> ActionUnits:

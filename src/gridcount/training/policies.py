@@ -16,10 +16,11 @@ LAST, ORACLE = "last", "oracle"
 
 
 def policies_of(path: Path, *, seed: int | None = None, at: int | str = LAST) -> list[Policy]:
-    """The policies of a run directory, or of a folder `policy/`: each seed's, or one seed's; the one of an export.
+    """The policies of a run directory, or of a folder `policy/`: each seed's, or one seed's; the one of an
+    export.
 
-    `at` is a number of updates whose policies were kept, "last", or "oracle": the kept one with the best score in training, which
-    needs an environment.
+    `at` is a number of updates whose policies were kept, "last", or "oracle": the kept one with the best
+    score in training, which needs an environment.
     """
     if is_export(path):
         return [load_policy(path, seed=seed, at=None if isinstance(at, str) else at)]

@@ -1,4 +1,5 @@
-"""Data in memory: NumPy arrays, data frames, episodes. They are converted to a log like files, with the same checks."""
+"""Data in memory: NumPy arrays, data frames, episodes. They are converted to a log like files, with the
+same checks."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

@@ -1,7 +1,7 @@
 """A process that reads Parquet and Arrow files for `arrow_files`; users do not start it.
 
-Arrow aborts the whole process on some damaged files. Here only this process ends, and the command prints a message.
-It imports nothing heavy besides Arrow, so that it starts in a third of a second.
+Arrow aborts the whole process on some damaged files. Here only this process ends, and the command prints a
+message. It imports nothing heavy besides Arrow, so that it starts in a third of a second.
 """
 
 import io

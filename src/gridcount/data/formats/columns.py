@@ -36,7 +36,8 @@ MISSING = ("error", "drop-rows", "drop-episodes", "carry-forward")  # what to do
 
 @dataclass(frozen=True)
 class Columns:
-    """How a table is read: columns by role, each a name, a glob ('temp_*') or a comma list, and how it is written."""
+    """How a table is read: columns by role, each a name, a glob ('temp_*') or a comma list, and how it is
+    written."""
 
     # columns that the policy observes; default: observation(s), obs, state, or obs_* and the like
     observation: str | None = None
@@ -88,9 +89,10 @@ class Columns:
 def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, list[str]]:
     """Column names of the table for each role that has any.
 
-    A glob excludes columns that another role names or finds by its default names, and '*' also excludes those of another role's
-    glob. So `--observation '*' --action valve --reward yield` works as expected. A glob that matches only default names keeps them.
-    A column with two roles is an error: a policy must not observe its own action.
+    A glob excludes columns that another role names or finds by its default names, and '*' also excludes those
+    of another role's glob. So `--observation '*' --action valve --reward yield` works as expected. A glob
+    that matches only default names keeps them. A column with two roles is an error: a policy must not observe
+    its own action.
     """
     wanted = {role: getattr(columns, role) for role in ROLES if getattr(columns, role)}
     items = {

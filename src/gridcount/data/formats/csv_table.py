@@ -73,7 +73,8 @@ def _blocks(path: Path, file: TextIO) -> Iterator[list[str]]:
 
 
 def _read(file: TextIO, count: int) -> str:
-    """At most so many characters; asking for all at once would take the memory of all, whatever the file holds."""
+    """At most so many characters; asking for all at once would take the memory of all, whatever the file
+    holds."""
     parts = []
     while count > 0 and (text := file.read(min(count, BUFFER))):
         parts.append(text)
@@ -142,7 +143,8 @@ def _filled(lines: Iterable[str], delimiter: str) -> Iterator[str]:
 
 
 def _looks_uneven(lines: list[str], delimiter: str, width: int) -> bool:
-    """Whether a line may hold more or fewer values than the header has names; quoted values are not parsed here."""
+    """Whether a line may hold more or fewer values than the header has names; quoted values are not parsed
+    here."""
     return any(line.count(delimiter) != width - 1 or '"' in line for line in lines if line.strip("\r\n"))
 
 

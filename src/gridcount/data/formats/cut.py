@@ -45,7 +45,8 @@ class ActionUnits:
 
 @dataclass(frozen=True)
 class Cut:
-    """The rows of a log that become transitions; they are validated first, so that they can be read in chunks."""
+    """The rows of a log that become transitions; they are validated first, so that they can be read in
+    chunks."""
 
     log: Log
     name: str
@@ -74,9 +75,9 @@ class Cut:
         if log.next_observation is not None:
             next_observation = log.next_observation[part]
         else:
-            # A terminal row is kept, because its reward and its end are needed. Nothing is bootstrapped from its successor, which
-            # the file does not hold, so its own observation is used: pairing it with the row below, as D4RL's own loader does,
-            # would count a jump into another episode's first state.
+            # A terminal row is kept, because its reward and its end are needed. Nothing is bootstrapped from
+            # its successor, which the file does not hold, so its own observation is used: pairing it with the
+            # row below, as D4RL's own loader does, would count a jump into another episode's first state.
             own = np.flatnonzero(keep)
             next_observation = log.observation[part.start : part.stop + 1][own + ~terminated[own]]
         return {
@@ -115,10 +116,11 @@ def cut(
 ) -> Cut:
     """Select the rows of a log that become transitions; raises ValueError for invalid values.
 
-    An episode ends at a terminal, or without one where it was truncated; if both are set, it is terminal. Where the log has
-    no next observations, a row's successor is the next row of its episode, so the last row of an episode that was cut off has none
-    and is dropped. Actions are mapped linearly to [-1, 1] from `action_bounds`, or with `scale_actions` from the bounds the file
-    declares or else from the range of the data; both ends are kept so that `Transitions.in_units` can undo it.
+    An episode ends at a terminal, or without one where it was truncated; if both are set, it is terminal.
+    Where the log has no next observations, a row's successor is the next row of its episode, so the last row
+    of an episode that was cut off has none and is dropped. Actions are mapped linearly to [-1, 1] from
+    `action_bounds`, or with `scale_actions` from the bounds the file declares or else from the range of the
+    data; both ends are kept so that `Transitions.in_units` can undo it.
     """
     if log.problems:
         raise log.problems[0]

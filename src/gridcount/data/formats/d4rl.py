@@ -35,7 +35,8 @@ MATRICES = ("observations", "actions", "next_observations")  # the rest hold one
 def write_hdf5(
     path: str | Path, columns: Mapping[str, NDArray[Any]], attributes: Mapping[str, str | int | float]
 ) -> None:
-    """Write columns (a name may hold a '/', as infos/goal does) and attributes; `path` appears complete or not at all."""
+    """Write columns (a name may hold a '/', as infos/goal does) and attributes; `path` appears complete or
+    not at all."""
     # The incomplete file is locked already, so HDF5 must not lock it too.
     with whole_file(Path(path)) as partial, h5py.File(partial.name, "w", locking=False) as file:
         for key, column in columns.items():
@@ -49,7 +50,8 @@ def read_hdf5(path: str | Path, name: str | None = None) -> Transitions:
 
 
 def hdf5_pieces(path: str | Path) -> Iterator[Log]:
-    """The log in a D4RL file, its (rows, 1) rewards, float flags and doubles made uniform; values are not validated yet."""
+    """The log in a D4RL file, its (rows, 1) rewards, float flags and doubles made uniform; values are not
+    validated yet."""
     path, source = Path(path), str(path)
     problems: Problems = {}
     with _columns(path) as columns:
@@ -86,7 +88,8 @@ def row_bytes(columns: Iterable[h5py.Dataset]) -> int:
 def checked(
     source: str, key: str, dataset: h5py.Dataset, rows: int, whose: str = "'observations'"
 ) -> h5py.Dataset:
-    """A column with the expected number of rows; a damaged shape raises ValueError before HDF5 allocates it."""
+    """A column with the expected number of rows; a damaged shape raises ValueError before HDF5 allocates
+    it."""
     if not dataset.shape:
         raise ValueError(f"{source}: '{key}' is a single value; expected one per row, so get the file again")
     if len(dataset) != rows:

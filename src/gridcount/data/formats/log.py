@@ -1,6 +1,8 @@
-"""A log as read from a file: arrays with fixed names, not validated yet. Readers make it, and `check` and training validate it.
+"""A log as read from a file: arrays with fixed names, not validated yet. Readers make it, and `check` and
+training validate it.
 
-Readers give a log in pieces, each a Log of some rows; `join` puts the pieces together in memory, `spooled` on disk.
+Readers give a log in pieces, each a Log of some rows; `join` puts the pieces together in memory, `spooled` on
+disk.
 """
 
 import shutil
@@ -104,7 +106,8 @@ class Stored:
 
 @dataclass(frozen=True)
 class Log:
-    """Columns of one log or of a piece of it, rows in time order, episodes one after the other; values are not validated."""
+    """Columns of one log or of a piece of it, rows in time order, episodes one after the other; values are
+    not validated."""
 
     source: str  # the file or folder, for messages
     observation: Float32  # [rows, observation_dim]; as the other numbers, an array or a Stored column
@@ -169,7 +172,8 @@ Finish = Callable[[Log, Gather], Log]  # works on a whole log, and gathers the p
 
 
 def join(source: str, pieces: Iterable[Log], limit: float | None = None, finish: Finish | None = None) -> Log:
-    """One log of its pieces, in memory; TooLarge beyond `limit` bytes, by default all that this process may fill."""
+    """One log of its pieces, in memory; TooLarge beyond `limit` bytes, by default all that this process
+    may fill."""
 
     def gather(pieces: Iterable[Log]) -> Log:
         return _gather(source, pieces, _InMemory, memory_limit() if limit is None else limit, "memory")
@@ -324,7 +328,8 @@ def matrix(source: str, key: str, column: NDArray[Any]) -> Float32:
 
 
 def actions(source: str, key: str, column: NDArray[Any]) -> Float:
-    """A column of actions: unchanged in single precision, else in double precision, which scaling may need."""
+    """A column of actions: unchanged in single precision, else in double precision, which scaling may
+    need."""
     validate_matrix(source, key, column.shape)
     return column if column.dtype == np.float32 else column.astype(np.float64, copy=False)
 
@@ -337,7 +342,8 @@ def rewards(source: str, key: str, column: NDArray[Any]) -> Float32:
 
 
 def flags(source: str, key: str, column: NDArray[Any], start: int, problems: Problems) -> Bool:
-    """A column of zeros and ones, of any type; the first other value is recorded. `start` is the piece's first row."""
+    """A column of zeros and ones, of any type; the first other value is recorded. `start` is the piece's
+    first row."""
     validate_vector(source, key, column.shape)
     column = column.reshape(len(column))
     as_flags: Bool = column.astype(bool)

@@ -63,7 +63,8 @@ def is_minari(folder: Path) -> bool:
 
 
 def minari_folder(dataset: str | Path) -> Path:
-    """The data folder of a dataset: a Minari folder, or an id such as `minari:D4RL/pen/human-v2` that Minari's own command downloaded."""
+    """The data folder of a dataset: a Minari folder, or an id such as `minari:D4RL/pen/human-v2` that
+    Minari's own command downloaded."""
     text = str(dataset)
     if text.startswith(PREFIX):
         dataset_id = text.removeprefix(PREFIX)

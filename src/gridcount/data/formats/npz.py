@@ -139,7 +139,8 @@ class Column:
         )
 
     def _unpack(self) -> NDArray[Any]:
-        """An array that is stored one column after the other, unpacked once; large ones into a temporary file."""
+        """An array that is stored one column after the other, unpacked once; large ones into a temporary
+        file."""
         if not self.spooled:
             return self._member.read()
         folder = make_cache_folder("spool")

@@ -29,7 +29,8 @@ TINY_ACTIONS = 0.1  # actions within this range were probably not scaled
 # share of rows whose next observation is not the row below, above which it is an error
 MISALIGNED_ERROR = 0.1
 ONE_ROW_WARNING = 0.05  # share of one-row episodes above which it is a warning
-SHUFFLED = 0.7  # mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
+# mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
+SHUFFLED = 0.7
 USUAL_WARNING = 0.95  # share of rows with the same action above which it is a warning
 UNEVEN = 0.05  # tolerance of equally spaced values, as a share of the step
 ROUNDED = "round the policy's actions to the nearest logged value with policy.rounded(observation)"
@@ -38,7 +39,8 @@ SHORTEST_TWIN = 3  # rows; shorter episodes may be equal by chance
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem. Errors stop training; warnings cost performance or hint at a mistake; notes are information."""
+    """One problem. Errors stop training; warnings cost performance or hint at a mistake; notes are
+    information."""
 
     severity: Severity
     file: str
@@ -56,7 +58,8 @@ def check(
 ) -> list[Finding]:
     """Every problem of a log, errors first; a file that cannot be read at all is a single error.
 
-    Actions must lie in `action_bounds`. With `scale_actions`, ranges are checked only if the file declares bounds.
+    Actions must lie in `action_bounds`. With `scale_actions`, ranges are checked only if the file declares
+    bounds.
     """
     if isinstance(data, str | Path):
         validate_no_password(str(data))  # not among the findings, which repeat the address
@@ -331,7 +334,8 @@ def _scales(log: Log, facts: Facts) -> Iterator[_Judgement]:
 
 
 def _counted(log: Log, facts: Facts) -> Iterator[_Judgement]:
-    """The columns that distinguish states when counting: by default all that vary, with as many bins as possible."""
+    """The columns that distinguish states when counting: by default all that vary, with as many bins as
+    possible."""
     span = facts.observation
     low, high = span.low.astype(np.float32), span.high.astype(np.float32)
     cells = StateCells.over(low, high, auto_bins(facts.action.dims)[0], DEFAULT_RESOLUTION)

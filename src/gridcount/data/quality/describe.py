@@ -98,7 +98,8 @@ def describe(
     state_bins: int | None = None,
     state_resolution: StateResolution = DEFAULT_RESOLUTION,
 ) -> Description:
-    """Describe a dataset; its coverage on a grid of `bins` partitions per dimension (default: the suggested number), or `state_bins`."""
+    """Describe a dataset; its coverage on a grid of `bins` partitions per dimension (default: the
+    suggested number), or `state_bins`."""
     suggested, bins_rule = auto_bins(data.action_dim)
     reward_low, reward_high = float(data.reward.min()), float(data.reward.max())
     reward_mean = float(data.reward.mean(dtype=np.float64))

@@ -93,7 +93,8 @@ def published() -> dict[str, Published]:
 
 
 def fetch(name: str, console: Console | None = None) -> Path:
-    """The local path of a D4RL file, downloaded if it is not there yet, whole and with the published checksum."""
+    """The local path of a D4RL file, downloaded if it is not there yet, whole and with the published
+    checksum."""
     if name not in published():
         raise unknown("D4RL dataset", name, list(published()))
     file, console = published()[name], console or Console(stderr=True)
