@@ -150,7 +150,8 @@ def main() -> None:
             ).stdout.split()
             seconds, peak = float(output[-2]), float(output[-1])
             print(
-                f"{case:42} {seconds:7.2f} s  {peak:7.0f} MiB more at the peak, {peak / own:.2f} times the data"
+                f"{case:42} {seconds:7.2f} s  {peak:7.0f} MiB more at the peak, {peak / own:.2f} times the"
+                " data"
             )
 
 

@@ -155,7 +155,8 @@ def main(words: list[str]) -> None:
         if importlib.util.find_spec(name) is not None:
             found[name] = {"version": version(name), "requests_per_cpu_second": round(measure(name))}
             print(
-                f"{name} {found[name]['version']}: {found[name]['requests_per_cpu_second']:,} requests per second of CPU"
+                f"{name} {found[name]['version']}: {found[name]['requests_per_cpu_second']:,} requests per"
+                " second of CPU"
             )
     if "--keep" in words:
         KEPT.write_text(json.dumps(found, indent=2) + "\n")

@@ -33,7 +33,8 @@ BAR = 1.3  # times the matrix-multiply time that an update should not exceed
 def results_table() -> str:
     """Scores of the plain runs kept in results/, as they came out."""
     lines = [
-        "| | seeds | updates | mean of the last three evaluations | each seed | episodes that reached the goal |",
+        "| | seeds | updates | mean of the last three evaluations | each seed | episodes that reached the"
+        " goal |",
         "|---|---|---|---|---|---|",
     ]
     runs = [path.parent for path in sorted((ROOT / "results").glob("*/config.json"))]
@@ -60,7 +61,8 @@ def bench_table() -> str:
     """The last `make bench` whose figures were kept."""
     bench = json.loads((ROOT / "results" / "bench.json").read_text())
     lines = [
-        "| | ms per update | MFLOP | GFLOP/s | times its matrix-multiply time | times its own matrices' | relative to SAC | in the paper |",
+        "| | ms per update | MFLOP | GFLOP/s | times its matrix-multiply time | times its own matrices' |"
+        " relative to SAC | in the paper |",
         "|---" * 8 + "|",
     ]
     for name, row in bench["updates"].items():
@@ -81,7 +83,8 @@ def bench_table() -> str:
         lines.append(f"\nAbove {BAR} times, against {bound}: {', '.join(over) or 'none'}.")
     counting, ranking = bench["counting_share"], bench["ranking_seconds"]
     lines.append(
-        f"\nCounting takes {counting:.1%} of a GPC-SAC update; ranking two million 17-d states takes {ranking:.1f} s."
+        f"\nCounting takes {counting:.1%} of a GPC-SAC update; ranking two million 17-d states takes"
+        f" {ranking:.1f} s."
     )
     lines.append(f"Measured on {bench['machine']}.")
     return "\n".join(lines)
@@ -118,7 +121,8 @@ def baselines_table() -> str:
 def time_table() -> str:
     """How long a core took to the log's own score and to the end, on the re-collected sets."""
     lines = [
-        "| | transitions | the log's own episodes | first evaluation above it after | mean of 3 evaluations above it after "
+        "| | transitions | the log's own episodes | first evaluation above it after | mean of 3 evaluations"
+        " above it after "
         "| evaluations above it since then | mean of the last 3 | all of it |",
         "|---" * 8 + "|",
     ]
@@ -174,7 +178,8 @@ def _anonymous_goals(measured: dict[str, Any], ours: str) -> list[str]:
     cloned = {name: measured[name]["policies"]["bc"] for name in own if "bc" in measured[name]["policies"]}
     best = sum(own[name]["mean"] >= max(means) - 0.03 * abs(max(means)) for name, means in others.items())
     return [
-        f"{ours} against the log's behaviour: {_compared(own, behaviour)}. Against BC: {_compared(own, cloned)}.",
+        f"{ours} against the log's behaviour: {_compared(own, behaviour)}. Against BC:"
+        f" {_compared(own, cloned)}.",
         f"It is the best, or within 3 % of the best that was run, on {best} of {len(own)}.",
     ]
 
@@ -213,7 +218,8 @@ def trials_table() -> str:
     for trial in json.loads((ROOT / "results" / "choosing" / "trials.json").read_text()):
         scores = ", ".join(f"{score:.0f}" for score in trial["scores"])
         lines.append(
-            f"| {trial['trial']} | {trial['dataset']} | {trial['seed']} | {trial['updates'][-1]:,} | {scores} |"
+            f"| {trial['trial']} | {trial['dataset']} | {trial['seed']} | {trial['updates'][-1]:,} |"
+            f" {scores} |"
         )
     return "\n".join(lines)
 
@@ -259,7 +265,8 @@ def logs_tables() -> dict[str, str]:
     if (limited := record.get("limited")) is not None:
         times = limited["stored"] / limited["limit"]
         growth += (
-            f"\n\nWith `ulimit -d` at {limited['limit']} MiB, a shuffled log of {limited['rows']:,} rows was sorted,"
+            f"\n\nWith `ulimit -d` at {limited['limit']} MiB, a shuffled log of {limited['rows']:,} rows was"
+            " sorted,"
             f" imported and checked. Its columns take {limited['stored']} MiB, {times:.1f} times as much."
         )
     return {"engines": engines, "growth": growth}
@@ -308,10 +315,14 @@ def _serve_text(found: dict[str, Any]) -> str:
     answered = ", ".join(f"{count:,} with status {status}" for status, count in found["answered"].items())
     times, fuzzing = found["milliseconds"], found.get("fuzzing")
     text = (
-        f"`{found['policy'].strip('<>')}`, with the guard and a decision log: {found['requests']:,} requests of one observation at"
-        f" {found['rate']:,} a second from a second process were answered ({answered}), while {found['promotions']} policies were"
-        f" promoted. Latency: {times['median']:.1f} ms in the median, {times['p99']:.1f} ms at the 99th percentile. A request takes"
-        f" {found['cpu_milliseconds']:.2f} ms of the service's CPU time. As fast as possible: {found['fastest']:,.0f} requests a"
+        f"`{found['policy'].strip('<>')}`, with the guard and a decision log: {found['requests']:,} requests"
+        " of one observation at"
+        f" {found['rate']:,} a second from a second process were answered ({answered}), while"
+        f" {found['promotions']} policies were"
+        f" promoted. Latency: {times['median']:.1f} ms in the median, {times['p99']:.1f} ms at the 99th"
+        " percentile. A request takes"
+        f" {found['cpu_milliseconds']:.2f} ms of the service's CPU time. As fast as possible:"
+        f" {found['fastest']:,.0f} requests a"
         f" second. {_others(found)}"
     )
     if fuzzing:
@@ -462,17 +473,22 @@ def _lemma(linear: dict[str, Any]) -> str:
     )
     grids, excess = linear["grids"], max(row["excess"] for row in linear["grids"])
     claim = (
-        f"\n\nThe proposition's left side less its right side, at its largest over all {len(grids)} combinations of grid and size,"
-        f" {linear['logs']} logs each and {linear['points']} points: {excess:.3f} (never positive). With its c = b / √ln T and no ε at"
-        f" all, the least coverage over all combinations is {min(row['theory_coverage'] for row in grids):.1%}."
+        f"\n\nThe proposition's left side less its right side, at its largest over all {len(grids)}"
+        " combinations of grid and size,"
+        f" {linear['logs']} logs each and {linear['points']} points: {excess:.3f} (never positive). With its"
+        " c = b / √ln T and no ε at"
+        " all, the least coverage over all combinations is"
+        f" {min(row['theory_coverage'] for row in grids):.1%}."
     )
     return _table(head, rows) + claim
 
 
 def _linear(linear: dict[str, Any]) -> str:
     head = (
-        "rows | bins | visits per cell | empty cells | least squares: smallest c | every point | first c covers | "
-        "first c of every point, at its worst point | cell average: smallest c | first c covers | largest Γ / (b u) | "
+        "rows | bins | visits per cell | empty cells | least squares: smallest c | every point | first c"
+        " covers | "
+        "first c of every point, at its worst point | cell average: smallest c | first c covers | largest Γ"
+        " / (b u) | "
         "rank correlation of u with the error | with Γ"
     )
     rows = []
@@ -504,7 +520,8 @@ def _linear(linear: dict[str, Any]) -> str:
 
 def _codes(codes: dict[str, Any]) -> str:
     head = (
-        "task | dimensions | bins | cells | Eq. 3 printed | Eq. 3 meant | published | ours: strangers that found a count | "
+        "task | dimensions | bins | cells | Eq. 3 printed | Eq. 3 meant | published | ours: strangers that"
+        " found a count | "
         "random pairs with one code, Eq. 3 printed"
     )
     rows = (
@@ -552,8 +569,10 @@ def _appendix(codes: dict[str, Any]) -> str:
     )
     return _table(head, rows) + (
         f"\n\nThe nine cells of a 3 x 3 range have {found['square_codes_printed']} codes as printed and"
-        f" {found['square_codes_meant']} as meant. With actions one width beyond the range on either side, {found['wide_cells']} cells have"
-        f" {found['wide_codes_meant']} codes as meant; our table gets {found['wide_misread_by_ours']:.0%} of their counts wrong."
+        f" {found['square_codes_meant']} as meant. With actions one width beyond the range on either side,"
+        f" {found['wide_cells']} cells have"
+        f" {found['wide_codes_meant']} codes as meant; our table gets {found['wide_misread_by_ours']:.0%} of"
+        " their counts wrong."
     )
 
 
@@ -640,8 +659,10 @@ def guard_logs_table() -> str:
     times = [row["decide_microseconds"] for row in json.loads(path.read_text()).values()]
     slowest = max(times, key=lambda each: each["median"])
     return _table(head, rows) + (
-        "\n\nHeld back: of held-out episodes. Mixed states: each column from another row. Other rows' actions: those of a random row. "
-        f"A decision takes {slowest['median']:.0f} microseconds at most (median over single observations; p99 {slowest['p99']:.0f}), "
+        "\n\nHeld back: of held-out episodes. Mixed states: each column from another row. Other rows'"
+        " actions: those of a random row. "
+        f"A decision takes {slowest['median']:.0f} microseconds at most (median over single observations;"
+        f" p99 {slowest['p99']:.0f}), "
         "on one core of a busy machine."
     )
 
@@ -673,9 +694,12 @@ def guard_table() -> str:
     _guard_figure(found)
     row, column = found["removed"]
     said = (
-        f"All walks of the log of {found['maze']} that touch the cell ({row}, {column}) were removed; {found['rows']:,} rows are left. "
-        f"Policies were trained on them for {found['updates']:,} updates, {found['seeds']} seeds, and rolled out in the whole maze, "
-        f"{found['episodes']} episodes each. If the region were a hazard, an episode that enters it earns nothing more.\n\n"
+        f"All walks of the log of {found['maze']} that touch the cell ({row}, {column}) were removed;"
+        f" {found['rows']:,} rows are left. "
+        f"Policies were trained on them for {found['updates']:,} updates, {found['seeds']} seeds, and rolled"
+        " out in the whole maze, "
+        f"{found['episodes']} episodes each. If the region were a hazard, an episode that enters it earns"
+        " nothing more.\n\n"
     )
     head = " | ".join(["policy", "fallback", *GUARD_COLUMNS.values()])
     return said + _table(head, rows) + "\n\n![With and without a guard](images/guard.png)"

@@ -474,7 +474,8 @@ def test_the_same_run_three_times_is_three_experiments(tmp_path: Path) -> None:
 
 def test_a_users_suite_file_gives_title_and_published_numbers(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
-        'title = "My table"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms = ["sac"]\n[published.sac]\nmaze2d-umaze-v1 = [12.5]\n'
+        'title = "My table"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms ='
+        ' ["sac"]\n[published.sac]\nmaze2d-umaze-v1 = [12.5]\n'
     )
     results = write_rows(tmp_path / "results.parquet", make_rows("mine", "sac", "maze2d-umaze-v1"))
     assert main(["report", str(results), "--suite", str(tmp_path / "mine.toml"), "--no-figures"]) == 0

@@ -258,7 +258,8 @@ def test_no_page_is_wider_than_the_window(opened: Page, width: int) -> None:
     opened.wait_for_timeout(200)
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
     assert opened.evaluate(
-        "[...document.querySelectorAll('.canvas svg')].every((svg) => svg.getBoundingClientRect().right <= innerWidth)"
+        "[...document.querySelectorAll('.canvas svg')].every((svg) => svg.getBoundingClientRect().right <="
+        " innerWidth)"
     )
 
 

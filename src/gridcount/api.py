@@ -135,7 +135,8 @@ def train(
     experiment = Experiment.prepare(plan, loaded)
     directory = claim(None if out is None else Path(out), f"{Path(loaded.name).stem}-{name}")
     console.print(
-        f"{len(experiment.data):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run directory: {directory}"
+        f"{len(experiment.data):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run"
+        f" directory: {directory}"
     )
     for setting, note in experiment.prepared.notes.items():
         console.print(f"  {setting}: {note}")

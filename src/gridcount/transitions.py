@@ -74,12 +74,14 @@ class Transitions:
             array = getattr(self, column)
             if array.ndim != dims or len(array) != rows:
                 raise ValueError(
-                    f"{self.name}: column '{column}' has shape {array.shape}; expected {rows} rows and {dims} dimension(s)"
+                    f"{self.name}: column '{column}' has shape {array.shape}; expected {rows} rows and"
+                    f" {dims} dimension(s)"
                 )
             validate_finite(self.name, column, array)
         if self.observation.shape != self.next_observation.shape:
             raise ValueError(
-                f"{self.name}: observation {self.observation.shape} and next_observation {self.next_observation.shape} differ in shape"
+                f"{self.name}: observation {self.observation.shape} and next_observation"
+                f" {self.next_observation.shape} differ in shape"
             )
         if not self.observation.shape[1] or not self.action.shape[1]:
             raise ValueError(f"{self.name}: observations and actions need at least one dimension each")
@@ -90,7 +92,8 @@ class Transitions:
             if getattr(self, column).shape != (self.action_dim,):
                 shape = getattr(self, column).shape
                 raise ValueError(
-                    f"{self.name}: '{column}' has shape {shape}; expected one value for each of {self.action_dim} actions"
+                    f"{self.name}: '{column}' has shape {shape}; expected one value for each of"
+                    f" {self.action_dim} actions"
                 )
         name_dimensions(self)
 
@@ -305,7 +308,9 @@ def validate_action_range(source: str, action: Any) -> None:
         if beyond.any():
             first = int(np.argmax(beyond))
             raise ValueError(
-                f"{source}: action {np.array(values[first])} at row {rows.start + first} is outside [-1, 1]; scale actions to that"
-                " range first (gridcount data import FILE --name NAME --scale-actions does, and stores their units; --action-low"
+                f"{source}: action {np.array(values[first])} at row {rows.start + first} is outside [-1, 1];"
+                " scale actions to that"
+                " range first (gridcount data import FILE --name NAME --scale-actions does, and stores their"
+                " units; --action-low"
                 " and --action-high set the values that are mapped to -1 and 1)"
             )

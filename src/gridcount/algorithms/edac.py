@@ -49,7 +49,8 @@ class EDAC(EnsembleFields):
         """SAC's networks with N critics; at least two, because critics are compared."""
         if self.n_critics < 2:
             raise ValueError(
-                f"n_critics is {self.n_critics}; EDAC compares critics with each other, so it needs at least 2"
+                f"n_critics is {self.n_critics}; EDAC compares critics with each other, so it needs at least"
+                " 2"
             )
         return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1], self.n_critics)
 

@@ -126,7 +126,8 @@ def prepare_counts(config: Any, data: Transitions) -> Prepared:
     )
     if settled.state_bins is not None and cells.bins < settled.state_bins:
         notes["state_bins"] = (
-            f"{cells.bins}, not {settled.state_bins}: --state-resolution even keeps the grid of states within {CODES:,} cells;"
+            f"{cells.bins}, not {settled.state_bins}: --state-resolution even keeps the grid of states"
+            f" within {CODES:,} cells;"
             f" --state-resolution exact uses all {settled.state_bins}"
         )
     return Prepared(settled, data.rows()._replace(state_cell=here, next_state_cell=there), notes)

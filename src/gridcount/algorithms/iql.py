@@ -180,6 +180,7 @@ def reward_change(scaling: str, data: Transitions) -> tuple[float, float, str]:
             return (
                 scale,
                 0.0,
-                f"times {scale:.4g}, so that 1000 lies between the worst episode ({returns.min():.4g}) and the best ({returns.max():.4g})",
+                f"times {scale:.4g}, so that 1000 lies between the worst episode ({returns.min():.4g}) and"
+                f" the best ({returns.max():.4g})",
             )
     return 1.0, 0.0, ""

@@ -92,7 +92,8 @@ class PBRL(SoftFields):
         number(self.q_floor)
         if self.n_critics < 2:
             raise ValueError(
-                f"n_critics is {self.n_critics}; PBRL's uncertainty is their disagreement, so it needs at least 2"
+                f"n_critics is {self.n_critics}; PBRL's uncertainty is their disagreement, so it needs at"
+                " least 2"
             )
         learner = init_networks(
             self, key, rows.observation.shape[1], rows.action.shape[1], self.n_critics, self.prior_scale

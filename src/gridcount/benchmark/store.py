@@ -84,7 +84,8 @@ def _validate_consistent(known: list[Row], where: Path, rows: list[Row], path: P
                     f"{path} has two different results for {what}; use the files it was made from instead"
                 )
             raise ValueError(
-                f"{path} and {where} have different results for {what}: they come from different code or machines. Leave one of them out"
+                f"{path} and {where} have different results for {what}: they come from different code or"
+                " machines. Leave one of them out"
             )
 
 
@@ -96,7 +97,8 @@ def _validate_same_data(found: dict[tuple[Any, ...], tuple[list[Row], Path]]) ->
         if known["fingerprint"] != rows[0]["fingerprint"]:
             seeds = f"seed {known['seed']} ({where}) and seed {rows[0]['seed']} ({path})"
             raise ValueError(
-                f"{known['algorithm']} on {known['dataset']}: {seeds} were trained on different data. Leave one of them out"
+                f"{known['algorithm']} on {known['dataset']}: {seeds} were trained on different data. Leave"
+                " one of them out"
             )
 
 

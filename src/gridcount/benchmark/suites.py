@@ -120,7 +120,8 @@ def read_suite(name: str) -> Suite:
             name for name in suite_names() if title in (name, name.replace("/", "-"))
         ]:  # files use the latter form
             raise ValueError(
-                f"{path}: gridcount already includes a suite '{own[0]}'; give yours another name, so that results are not mixed up"
+                f"{path}: gridcount already includes a suite '{own[0]}'; give yours another name, so that"
+                " results are not mixed up"
             )
     elif name in suite_names():
         path, title = FOLDER / f"{name}.toml", name
@@ -253,7 +254,8 @@ def _validate_entries(written: dict[str, Any]) -> None:
     for dataset in datasets:
         if dataset not in NAMES and dataset not in written.get("data", {}):
             raise ValueError(
-                f"{unknown('dataset', str(dataset), NAMES)}\nFor a file of your own add: [data] {dataset} = 'FILE'"
+                f"{unknown('dataset', str(dataset), NAMES)}\nFor a file of your own add: [data] {dataset} ="
+                " 'FILE'"
             )
     for word in ("data", "environments"):
         for dataset, value in written.get(word, {}).items():

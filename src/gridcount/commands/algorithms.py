@@ -56,7 +56,8 @@ def algorithms(words: list[str]) -> int:
     console = make_console()
     console.print(table)
     console.print(
-        "cost: time of an update relative to SAC's with each paper's networks, measured by `make bench` on one core.\n"
+        "cost: time of an update relative to SAC's with each paper's networks, measured by `make bench` on"
+        " one core.\n"
         "Train one with: gridcount train DATASET --algo NAME; each is explained in docs/algorithms/.",
         soft_wrap=True,
     )

@@ -134,7 +134,8 @@ def _validate_flags_apply(options: Benchmark) -> None:
         )
     if not options.ray and (options.cell_cores, options.cell_accelerators) != (1, 0):
         raise ValueError(
-            "--cell-cores and --cell-accelerators apply to a cluster only (--ray); here --workers sets how many cells run at once"
+            "--cell-cores and --cell-accelerators apply to a cluster only (--ray); here --workers sets how"
+            " many cells run at once"
         )
 
 
@@ -198,7 +199,8 @@ def _in_folder(folder: Path, suite: Suite) -> dict[str, str]:
     }
     if not found:
         raise FileNotFoundError(
-            f"--data {folder}: it holds no dataset of {suite.name}; a file is called NAME.hdf5, as in {suite.datasets[0]}.hdf5"
+            f"--data {folder}: it holds no dataset of {suite.name}; a file is called NAME.hdf5, as in"
+            f" {suite.datasets[0]}.hdf5"
         )
     return found
 

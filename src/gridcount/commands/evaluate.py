@@ -64,7 +64,8 @@ def _environment(options: Evaluate) -> str:
         named = read_plan(options.run).environment
     if named is None:
         raise ValueError(
-            f"{options.run}: the run was trained without an environment; name one with --env: a Gymnasium id, or {', '.join(ENVIRONMENTS)}"
+            f"{options.run}: the run was trained without an environment; name one with --env: a Gymnasium"
+            f" id, or {', '.join(ENVIRONMENTS)}"
         )
     if options.env is not None:
         trust(options.env)

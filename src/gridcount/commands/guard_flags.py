@@ -27,7 +27,8 @@ class GuardFlags:
         except ValueError:
             if len(words) != 1:
                 raise ValueError(
-                    f"--fallback is {' '.join(words)}; give nearest, clone, abstain or the numbers of an action"
+                    f"--fallback is {' '.join(words)}; give nearest, clone, abstain or the numbers of an"
+                    " action"
                 ) from None
             return Guard(self.min_count, self.resolution, cast(Named, words[0]))  # Guard validates it
         return Guard(self.min_count, self.resolution, fixed)

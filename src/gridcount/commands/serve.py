@@ -68,7 +68,8 @@ def serve(words: list[str]) -> int:
         if service.log is not None and settings.log is not None:
             facts = service.serving.current.policy.facts
             console.print(
-                f"the decision log becomes a training log with:\n  {service.log.names.import_command(settings.log, facts)}"
+                "the decision log becomes a training log with:\n "
+                f" {service.log.names.import_command(settings.log, facts)}"
             )
 
     fallback = read_contract(options.run).guard.fallback if is_export(options.run) else "nearest"

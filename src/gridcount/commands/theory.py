@@ -50,7 +50,8 @@ def show(result: dict[str, Any], console: Console) -> None:
     """The main results of the checks as tables."""
     equal = result["tabular"]["equality"]
     console.print(
-        f"u and Gamma_lcb with one-hot features and ridge 1: equal to {equal['largest_relative_difference']:.1e} at {equal['pairs']} pairs"
+        "u and Gamma_lcb with one-hot features and ridge 1: equal to"
+        f" {equal['largest_relative_difference']:.1e} at {equal['pairs']} pairs"
     )
     table = Table(
         "T",

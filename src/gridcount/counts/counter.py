@@ -69,7 +69,8 @@ class GridCounter:
         ):
             raise ValueError(
                 f"observations {states.shape} and actions {actions.shape} do not fit a counter of "
-                f"{len(self.cells.low)} observation and {len(self.grid.first)} action dimensions, or differ in rows"
+                f"{len(self.cells.low)} observation and {len(self.grid.first)} action dimensions, or differ"
+                " in rows"
             )
         rank = self.cells.rank(states)
         visits = np.asarray(

@@ -89,7 +89,8 @@ def load(
             return to_transitions(log, _title(str(name), path), scale_actions, action_bounds)
     if str(name) not in NAMES:
         raise ValueError(
-            f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import {name} --name NAME"
+            f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import"
+            f" {name} --name NAME"
         )
     _validate_no_bounds(str(name), action_bounds)
     _validate_no_columns(str(name), columns)
@@ -277,7 +278,8 @@ def _validate_no_source(name: str, source: Source) -> None:
 def _validate_no_bounds(name: str, bounds: Bounds | None) -> None:
     if bounds is not None:
         raise ValueError(
-            f"{name}: action bounds apply to files only; set them at the import: gridcount data import FILE --action-low ..."
+            f"{name}: action bounds apply to files only; set them at the import: gridcount data import FILE"
+            " --action-low ..."
         )
 
 
@@ -285,7 +287,8 @@ def _validate_no_columns(name: str, columns: Columns | None) -> None:
     if columns is not None and (given := columns.given()):
         flag = "--" + next(iter(given)).replace("_", "-")
         raise ValueError(
-            f"{name}: {flag} applies to tables only; this dataset's columns were chosen when it was imported. Leave the flag out, or import"
+            f"{name}: {flag} applies to tables only; this dataset's columns were chosen when it was"
+            " imported. Leave the flag out, or import"
             f" the table again: gridcount data import FILE --name {Path(name).name} --replace {flag} ..."
         )
 
@@ -331,7 +334,8 @@ def _format_pieces(path: str, columns: Columns | None) -> Iterator[Log]:
         return table_pieces(path, columns)
     if columns is not None and replace(columns, missing=None) != Columns():
         raise ValueError(
-            f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format has fixed columns"
+            f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format has fixed"
+            " columns"
         )
     if folder:
         return minari_pieces(path)

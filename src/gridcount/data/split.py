@@ -43,7 +43,8 @@ class Split:
             return held
         if episodes < 2:
             raise ValueError(
-                f"{data.name}: has 1 episode, and --hold-out needs at least 2; name the column that tells episodes"
+                f"{data.name}: has 1 episode, and --hold-out needs at least 2; name the column that tells"
+                " episodes"
                 " apart with --episode, or leave out --hold-out"
             )
         count = min(max(1, round(self.share * episodes)), episodes - 1)

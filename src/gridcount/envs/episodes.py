@@ -161,7 +161,8 @@ def register_robotics() -> None:
             import gymnasium_robotics  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            f"the environment needs Gymnasium-Robotics ({error}). Install it with: pip install 'gridcount[robotics]'"
+            f"the environment needs Gymnasium-Robotics ({error}). Install it with: pip install"
+            " 'gridcount[robotics]'"
         ) from error
 
 
@@ -193,7 +194,8 @@ def action_space(environment: gymnasium.Env[Any, Any]) -> gymnasium.spaces.Box:
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         return space
     raise ValueError(
-        f"{_name(environment)}: its actions are {space}; only a flat vector of continuous numbers is supported"
+        f"{_name(environment)}: its actions are {space}; only a flat vector of continuous numbers is"
+        " supported"
     )
 
 

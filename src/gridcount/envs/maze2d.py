@@ -125,7 +125,8 @@ class Physics:
         push = np.asarray(action, dtype=np.float64)
         if push.shape != (len(state), 2) or not np.isfinite(push).all():
             raise ValueError(
-                f"maze2d: actions must be finite and of shape {(len(state), 2)}; got shape {push.shape}: {push}"
+                f"maze2d: actions must be finite and of shape {(len(state), 2)}; got shape {push.shape}:"
+                f" {push}"
             )
         full = np.zeros(
             (len(state), 5)
@@ -214,7 +215,8 @@ class Maze2D(gymnasium.Env[Float32, Float32]):
             given = np.array(options["state"], dtype=np.float64)
             if not self.observation_space.contains(given.astype(np.float32)):
                 raise ValueError(
-                    f"{self.task.name}: options['state'] must be (x, y, vx, vy) within {self.observation_space}, got {given}"
+                    f"{self.task.name}: options['state'] must be (x, y, vx, vy) within"
+                    f" {self.observation_space}, got {given}"
                 )
             self._state = given[None]
         return self._state[0].astype(np.float32), {"goal": self.task.goal.copy()}

@@ -38,7 +38,8 @@ class Calibration(NamedTuple):
     def in_words(self) -> str:
         """As a person reads it."""
         return (
-            f"the fitted model of the log's policy holds {self.in_half:.0%} and {self.in_ninety:.0%} of unseen actions"
+            f"the fitted model of the log's policy holds {self.in_half:.0%} and {self.in_ninety:.0%} of"
+            " unseen actions"
             " within its 50 % and 90 % intervals"
         )
 

@@ -46,7 +46,8 @@ class Settings:
             raise ValueError(f"--discount is {self.discount:g}; it must be from 0 to 1")
         if self.updates < 1 or self.members < 2 * FOLDS:
             raise ValueError(
-                f"--updates is {self.updates} and --members is {self.members}; they must be at least 1 and {2 * FOLDS}"
+                f"--updates is {self.updates} and --members is {self.members}; they must be at least 1 and"
+                f" {2 * FOLDS}"
             )
         if self.most_rows < 1:
             raise ValueError(f"--most-rows is {self.most_rows}; it must be at least 1")
@@ -115,7 +116,8 @@ def _folds(data: Transitions, held_out: NDArray[np.bool_] | None, seed: int) -> 
         return np.where(held_out, 0, NEVER)
     if episodes < FOLDS:
         raise ValueError(
-            f"{data.name}: has {episodes} episode, and an estimate needs at least {FOLDS}; name the column that tells"
+            f"{data.name}: has {episodes} episode, and an estimate needs at least {FOLDS}; name the column"
+            " that tells"
             " episodes apart with --episode"
         )
     folds: NDArray[np.int64] = np.random.default_rng(seed).permutation(episodes) % FOLDS

@@ -158,7 +158,8 @@ def _act(rule: Rule, observation: NDArray[np.float32], data: Transitions) -> NDA
     wanted = (len(observation), data.action_dim)
     if given.shape != wanted:
         raise ValueError(
-            f"the rule gave actions of shape {given.shape} for observations of shape {observation.shape}; expected {wanted}"
+            f"the rule gave actions of shape {given.shape} for observations of shape {observation.shape};"
+            f" expected {wanted}"
         )
     if not np.isfinite(given).all():
         raise ValueError(

@@ -136,7 +136,8 @@ def verdict(
         )
     if reproduces is False:
         return None, (
-            "cannot say whether it is better than the log's policy: fitted values do not even reproduce the log's own returns"
+            "cannot say whether it is better than the log's policy: fitted values do not even reproduce the"
+            " log's own returns"
         )
     if gain.low > 0:
         return True, f"better than the log's policy with 95 % confidence: yes, {limits}"

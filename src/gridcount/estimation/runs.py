@@ -46,18 +46,21 @@ def held_out_of(runs: Mapping[str, Path], data: Transitions | None = None) -> Ev
     for name, plan in plans.items():
         if not plan.hold_out:
             raise ValueError(
-                f"{runs[name]}: the run held out no episodes, so its estimate would be too high; train with --hold-out 0.1,"
+                f"{runs[name]}: the run held out no episodes, so its estimate would be too high; train with"
+                " --hold-out 0.1,"
                 " or name data that it was not trained on with --data"
             )
         if plan.fingerprint != first.fingerprint:
             raise ValueError(
-                f"{runs[name]}: the run was trained on other data than {next(iter(runs.values()))}; name data with --data"
+                f"{runs[name]}: the run was trained on other data than {next(iter(runs.values()))}; name"
+                " data with --data"
             )
     whole = load_whole(next(iter(runs.values())), data)
     held = np.logical_and.reduce([plan.split().held_out(whole) for plan in plans.values()])
     if not held.any():
         raise ValueError(
-            "the runs held out different episodes (--hold-out-seed), and none that all of them did; estimate them one by one"
+            "the runs held out different episodes (--hold-out-seed), and none that all of them did; estimate"
+            " them one by one"
         )
     return Evaluated(whole, held)
 

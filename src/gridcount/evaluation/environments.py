@@ -84,7 +84,8 @@ def find(name: str) -> Environment:
         )
     if name in NAMES:
         raise ValueError(
-            f"{name} has no environment: {why_no_environment(name)}. Name another with --env, or leave it out to train without scores"
+            f"{name} has no environment: {why_no_environment(name)}. Name another with --env, or leave it"
+            " out to train without scores"
         )
     same = SAME_TASK.fullmatch(name)
     return Environment(name, name, None, same[1].lower() if same else None)
@@ -123,7 +124,8 @@ def _register(environment: Environment) -> None:
             (*ENVIRONMENTS, *(id for id in GYMNASIUM_IDS.values() if "/" not in id)),
         )
         raise ValueError(
-            f"{near}, and every id registered with Gymnasium, as in --env Hopper-v5 or --env my_module:MyTask-v0{hint}"
+            f"{near}, and every id registered with Gymnasium, as in --env Hopper-v5 or --env"
+            f" my_module:MyTask-v0{hint}"
         )
 
 

@@ -82,7 +82,8 @@ def evaluate(
             returns += np.where(running, reward, 0.0)
             if not np.isfinite(returns).all():
                 raise ValueError(
-                    f"{name}: the environment returned a reward of {reward[~np.isfinite(returns)][0]} in step {len(path)} of an episode"
+                    f"{name}: the environment returned a reward of {reward[~np.isfinite(returns)][0]} in"
+                    f" step {len(path)} of an episode"
                 )
             if (achieved := environment.success(observation)) is not None:
                 success = (False if success is None else success) | (running & achieved)

@@ -96,7 +96,8 @@ class Member:
             or size > MOST_DEFLATED * info.compress_size
         ):
             raise ValueError(
-                f"shape {self.shape} takes {size:,} bytes, but the archive declares {info.file_size - start:,}"
+                f"shape {self.shape} takes {size:,} bytes, but the archive declares"
+                f" {info.file_size - start:,}"
             )
         self._file.read(start)  # read, not seek: the checksum needs all bytes in order
 

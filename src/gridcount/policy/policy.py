@@ -146,7 +146,8 @@ class Policy:
         for role in ("observation_names", "action_names"):
             if len(getattr(data, role)) != len(getattr(self, role)):
                 raise ValueError(
-                    f"{data.name} has {_listed(getattr(data, role))}; the policy takes {_listed(getattr(self, role))}"
+                    f"{data.name} has {_listed(getattr(data, role))}; the policy takes"
+                    f" {_listed(getattr(self, role))}"
                 )
         return measure(self, counts, data, columns, seed)
 
@@ -225,13 +226,15 @@ class Policy:
         names = self.observation_names
         if values.ndim not in (1, 2) or values.shape[-1] != len(names):
             raise ValueError(
-                f"an observation of shape {values.shape}; the policy takes {len(names)} numbers each: {_listed(names)}"
+                f"an observation of shape {values.shape}; the policy takes {len(names)} numbers each:"
+                f" {_listed(names)}"
             )
         rows = np.atleast_2d(values)
         if not np.isfinite(rows).all():
             row, column = np.argwhere(~np.isfinite(rows))[0]
             raise ValueError(
-                f"observation {row} holds {rows[row, column]} in '{names[column]}'; a policy needs finite numbers"
+                f"observation {row} holds {rows[row, column]} in '{names[column]}'; a policy needs finite"
+                " numbers"
             )
         return rows, values.ndim == 1
 
@@ -256,7 +259,8 @@ def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = N
     updates = max(kept) if at is None else at
     if updates not in kept:
         raise ValueError(
-            f"{folder}: there is no policy after {updates:,} updates; it holds those after {', '.join(f'{each:,}' for each in kept)}"
+            f"{folder}: there is no policy after {updates:,} updates; it holds those after"
+            f" {', '.join(f'{each:,}' for each in kept)}"
         )
     counts = read_counts(folder, facts) if (folder / COUNTS).exists() else None
     clone = read_clone(folder, facts) if (folder / CLONE).exists() else None
@@ -295,7 +299,8 @@ def policy_folder(path: Path) -> Path:
     if (path / "config.json").is_file():
         raise FileNotFoundError(
             f"{path}: the run holds no policy: it has no checkpoint yet, or an older version trained it. "
-            "`gridcount evaluate` and gridcount.Run(...).policy() read one from its checkpoint, and need its training data"
+            "`gridcount evaluate` and gridcount.Run(...).policy() read one from its checkpoint, and need its"
+            " training data"
         )
     raise FileNotFoundError(
         f"{path}: not a policy; name a run directory or its folder policy/, which holds {FACTS}"

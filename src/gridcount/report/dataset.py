@@ -117,7 +117,8 @@ def _coverage(figure_class: Any, data: Transitions, description: Description) ->
     for axis in (rank, share):
         _plain(axis)
     return (
-        f"visits to {len(visits):,} state cells, {grid.state_bins} bins in each of {len(grid.state_columns)} dimensions",
+        f"visits to {len(visits):,} state cells, {grid.state_bins} bins in each of {len(grid.state_columns)}"
+        " dimensions",
         figure,
     )
 

@@ -346,7 +346,8 @@ def _validate_one_name(suite: str, experiments: dict[str, list[Row]]) -> None:
         if len(names) > 1:
             what = f"{suite}: {rows[0]['algorithm']} on {rows[0]['dataset']}"
             raise ValueError(
-                f"{what} is called '{names[0]}' in some of the results and '{names[1]}' in others, with the same settings. "
+                f"{what} is called '{names[0]}' in some of the results and '{names[1]}' in others, with the"
+                " same settings. "
                 "Run `gridcount benchmark` again in the folder of the older results: it renames them"
             )
 

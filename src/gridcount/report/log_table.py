@@ -34,8 +34,10 @@ def log_table(section: Section) -> Table | None:
         records.append((section.layout.name, each.dataset, each.method, len(each.seeds), *figures, *expected))
     heads = ("suite", "dataset", "method", "seeds", *FIGURES, *map(EXPECTED.format, SHARES))
     notes = (
-        f"The mean over seeds of the last {LAST} evaluations, at a fixed sample of the log's states. In brackets: the same of the log's own"
-        " actions, each compared with the others. Distance: to the nearest logged action in the state's cell, as a share of the range.",
+        f"The mean over seeds of the last {LAST} evaluations, at a fixed sample of the log's states. In"
+        " brackets: the same of the log's own"
+        " actions, each compared with the others. Distance: to the nearest logged action in the state's"
+        " cell, as a share of the range.",
     )
     title = "Policy compared with the log: share of its actions in the log, and estimated values"
     columns = ("dataset", "method", *(FIGURES[name] for name in shown))

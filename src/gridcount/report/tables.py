@@ -259,8 +259,10 @@ def cost_table(section: Section) -> Table | None:
         *("gigabytes", "machine"),
     )
     notes = [
-        "Time of training only, the median over intervals between evaluations. Evaluations and the first interval, which includes "
-        "compilation, are not counted. Seeds trained together share the time, on one core unless stated otherwise. Other work on "
+        "Time of training only, the median over intervals between evaluations. Evaluations and the first"
+        " interval, which includes "
+        "compilation, are not counted. Seeds trained together share the time, on one core unless stated"
+        " otherwise. Other work on "
         "the machine increases it."
     ]
     if memory:
@@ -451,7 +453,8 @@ def _score_notes(section: Section, rows: Sequence[Sequence[Entry]]) -> tuple[str
         notes.append("Paper: as printed there; the difference is ours minus the paper's.")
     if any(entry.marked for row in rows for entry in row):
         notes.append(
-            f"{OTHER_DATA} The paper's number is from D4RL's own data, ours is not: the difference compares scores on different data."
+            f"{OTHER_DATA} The paper's number is from D4RL's own data, ours is not: the difference compares"
+            " scores on different data."
         )
     if any(each.scores and each.scores.metric == "return" for each in section.scored):
         notes.append("Where there is no reference to normalise a score, the return is shown.")
@@ -477,7 +480,8 @@ def _aggregate_notes(section: Section) -> tuple[str, ...]:
     shared = section.common_datasets()
     compared = section.compared()
     notes = [
-        f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have: {', '.join(shared)}."
+        f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have:"
+        f" {', '.join(shared)}."
     ]
     if left_out := dict.fromkeys(each.method for each in section.scored if each.method not in compared):
         notes.append(f"Left out, with fewer than half of the datasets: {', '.join(left_out)}.")

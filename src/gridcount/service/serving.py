@@ -49,7 +49,8 @@ class Serving:
                 if getattr(facts, what) != getattr(ours, what):
                     listed = ", ".join(getattr(facts, what))
                     raise DoesNotFit(
-                        f"'{run}' has other {what.replace('_', ' ')} ({listed}), so the requests of clients would not"
+                        f"'{run}' has other {what.replace('_', ' ')} ({listed}), so the requests of clients"
+                        " would not"
                         " fit it; start another service for it"
                     )
             self.current = self._checked(policy)

@@ -76,7 +76,8 @@ def _validate_fit(source: Path, found: Mapping[str, Described], expected: Mappin
     missing, surplus = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
     if missing or surplus:
         raise ConfigurationMismatch(
-            f"{source}: not a checkpoint of this configuration; missing {missing[:3]}, unexpected {surplus[:3]}"
+            f"{source}: not a checkpoint of this configuration; missing {missing[:3]}, unexpected"
+            f" {surplus[:3]}"
         )
     for name, wanted in expected.items():
         has = found[name]

@@ -63,7 +63,8 @@ def _validate_unused(directory: Path) -> None:
     """Raise ValueError if a directory is not empty, so that nothing is overwritten."""
     if (directory / "config.json").exists():
         raise ValueError(
-            f"{directory} already holds a run; resume it with --resume, or choose another directory with --run"
+            f"{directory} already holds a run; resume it with --resume, or choose another directory with"
+            " --run"
         )
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is not a directory; name another with --run")

@@ -123,7 +123,8 @@ def validate_findings(name: str, findings: list[checks.Finding], show: ShowFindi
             for finding in errors
         )
         raise ValueError(
-            f"{name}: {problems}. Repair the errors before training; `gridcount data check` lists them with their rows"
+            f"{name}: {problems}. Repair the errors before training; `gridcount data check` lists them with"
+            " their rows"
         )
 
 
@@ -142,11 +143,13 @@ def load_whole(run: Path, data: Transitions | None = None) -> Transitions:
             data = _load(plan)
         except (ValueError, OSError) as error:
             raise ValueError(
-                f"{run}: the run needs the data it was trained on, which could not be loaded from {plan.dataset}: {error}"
+                f"{run}: the run needs the data it was trained on, which could not be loaded from"
+                f" {plan.dataset}: {error}"
             ) from error
     if (found := fingerprint(data)) != plan.fingerprint:
         raise ValueError(
-            f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})"
+            f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not"
+            f" {plan.fingerprint})"
         )
     return data
 
@@ -167,7 +170,8 @@ def find_environment(dataset: str, wanted: str | None) -> tuple[str | None, str]
     if collected.options:
         return (
             None,
-            f"the log was collected in {collected.id} with non-default options ({', '.join(collected.options)})",
+            f"the log was collected in {collected.id} with non-default options"
+            f" ({', '.join(collected.options)})",
         )
     try:
         dimensions(collected.id)

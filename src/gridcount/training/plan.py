@@ -201,7 +201,8 @@ def validate_same_plan(directory: Path, plan: Plan) -> None:
     before, after = (json.loads(json.dumps(asdict(each))) for each in (read_plan(directory), plan))
     if after["updates"] < before["updates"]:
         raise ValueError(
-            f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}"
+            f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates"
+            f" {after['updates']:,}"
         )
     free = {"updates", *DESCRIPTIONS}
     if before["fingerprint"] == after["fingerprint"]:

@@ -42,7 +42,8 @@ def _best(path: Path, seed: int) -> int:
     scored: dict[int, float] = {updates: score for updates, score in scores.items() if score is not None}
     if not scored:
         raise ValueError(
-            f"{run}: no kept policy of seed {seed} was scored in training, so there is no best one; use last instead"
+            f"{run}: no kept policy of seed {seed} was scored in training, so there is no best one; use last"
+            " instead"
         )
     return max(scored, key=lambda updates: scored[updates])
 

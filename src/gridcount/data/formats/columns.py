@@ -132,12 +132,14 @@ def _validate(
     for role in ("reward", "terminated", "truncated", "episode", "time"):
         if len(roles.get(role, ())) > 1:
             raise ValueError(
-                f"{source}: the {role} must be one column, not {_listing(roles[role])}; name one with {_flag(role)} COLUMN"
+                f"{source}: the {role} must be one column, not {_listing(roles[role])}; name one with"
+                f" {_flag(role)} COLUMN"
             )
     for role in REQUIRED:
         if role not in roles:
             raise ValueError(
-                f"{source}: no column for the {role}; it has {_listing(names)}. Name it with {_flag(role)} COLUMN"
+                f"{source}: no column for the {role}; it has {_listing(names)}. Name it with {_flag(role)}"
+                " COLUMN"
             )
     owner: dict[str, str] = {}
     for role, members in roles.items():
@@ -155,7 +157,8 @@ def _validate(
     count, next_count = len(roles["observation"]), len(roles.get("next_observation", roles["observation"]))
     if count != next_count:
         raise ValueError(
-            f"{source}: {count} columns of observations but {next_count} of next observations; name the same ones for both"
+            f"{source}: {count} columns of observations but {next_count} of next observations; name the same"
+            " ones for both"
         )
 
 
@@ -210,7 +213,8 @@ def _matches(
             near = difflib.get_close_matches(item, names, n=1, cutoff=0.5)
             hint = f"; did you mean '{near[0]}'?" if near else "."
             raise ValueError(
-                f"{source}: {_flag(role)} names '{item}', which no column matches{hint} It has {_listing(names)}"
+                f"{source}: {_flag(role)} names '{item}', which no column matches{hint} It has"
+                f" {_listing(names)}"
             )
         members += [name for name in hits if name not in members]
     return members

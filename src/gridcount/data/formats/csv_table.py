@@ -57,7 +57,8 @@ def _blocks(path: Path, file: TextIO) -> Iterator[list[str]]:
         rest += text
         if len(rest) > max(LONGEST_LINE, transitions.CHUNK_BYTES):
             raise ValueError(
-                f"{path}: a line or a quoted cell has more than {LONGEST_LINE:,} characters; is a quote missing?"
+                f"{path}: a line or a quoted cell has more than {LONGEST_LINE:,} characters; is a quote"
+                " missing?"
             )
         if not rest.endswith(("\n", "\r")) and "\n" not in text and "\r" not in text:
             continue

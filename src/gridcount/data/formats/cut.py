@@ -143,7 +143,8 @@ def cut(
         )  # the row before a dropped one becomes the last of its episode
     if not keep.any():
         raise ValueError(
-            f"{log.source}: no transition remains, because every episode has one row and 'next_observations' is missing"
+            f"{log.source}: no transition remains, because every episode has one row and 'next_observations'"
+            " is missing"
         )
     return Cut(log, log.source if name is None else name, keep, end, units)
 
@@ -163,12 +164,14 @@ def action_units(log: Log, scale_actions: bool, bounds: Bounds | None) -> tuple[
         for flag, end in zip(("--action-low", "--action-high"), given, strict=True):
             if end.shape not in ((1,), (dims,)):
                 raise ValueError(
-                    f"{log.source}: {flag} gives {end.size} numbers for {dims} actions; give one for all or one for each"
+                    f"{log.source}: {flag} gives {end.size} numbers for {dims} actions; give one for all or"
+                    " one for each"
                 )
         low, high = (np.broadcast_to(end, dims).copy() for end in given)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ValueError(
-                f"{log.source}: actions cannot lie between {low} and {high}; --action-low must be below --action-high"
+                f"{log.source}: actions cannot lie between {low} and {high}; --action-low must be below"
+                " --action-high"
             )
         return low, high
     if not scale_actions:
@@ -217,7 +220,8 @@ def _validate_bounds(log: Log, units: tuple[Float, Float], given: bool) -> None:
             row, d = (int(i) for i in np.argwhere(beyond)[0])
             bounds = f"{units[0][d]:.9g} to {units[1][d]:.9g}"
             raise ValueError(
-                f"{log.source}: column '{log.action_names[d]}' holds {action[row, d]:.9g} at row {start + row}, outside the bounds "
+                f"{log.source}: column '{log.action_names[d]}' holds {action[row, d]:.9g} at row"
+                f" {start + row}, outside the bounds "
                 f"{'given' if given else 'the file declares'}, {bounds}; {bounds_advice(given)}"
             )
         start += len(action)

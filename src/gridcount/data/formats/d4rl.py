@@ -94,7 +94,8 @@ def checked(
         raise ValueError(f"{source}: '{key}' is a single value; expected one per row, so get the file again")
     if len(dataset) != rows:
         raise ValueError(
-            f"{source}: '{key}' has {len(dataset)} rows, {whose} has {rows}; the file is inconsistent, get it again"
+            f"{source}: '{key}' has {len(dataset)} rows, {whose} has {rows}; the file is inconsistent, get"
+            " it again"
         )
     validate_size(source, key, dataset)
     validate_numeric(source, key, dataset.dtype)
@@ -108,7 +109,8 @@ def _columns(path: Path) -> Iterator[dict[str, h5py.Dataset]]:
         raise FileNotFoundError(f"{path}: there is no such file; check the path")
     if not h5py.is_hdf5(path):
         raise ValueError(
-            f"{path}: not an HDF5 file ({path.stat().st_size:,} bytes); D4RL's files are HDF5, so check the path or download it again"
+            f"{path}: not an HDF5 file ({path.stat().st_size:,} bytes); D4RL's files are HDF5, so check the"
+            " path or download it again"
         )
     with open_hdf5(path) as file:
         found = {key: find_in_file(file, key) for key in REQUIRED + OPTIONAL}
@@ -116,7 +118,8 @@ def _columns(path: Path) -> Iterator[dict[str, h5py.Dataset]]:
         missing = [key for key in REQUIRED if key not in columns]
         if missing:
             raise ValueError(
-                f"{path}: key '{missing[0]}' is missing; it has {sorted(map(str, file))}. D4RL's layout needs {', '.join(REQUIRED)}"
+                f"{path}: key '{missing[0]}' is missing; it has {sorted(map(str, file))}. D4RL's layout"
+                f" needs {', '.join(REQUIRED)}"
             )
         rows = len(columns["observations"]) if columns["observations"].shape else 0
         yield {key: checked(str(path), key, column, rows) for key, column in columns.items()}

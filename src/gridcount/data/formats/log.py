@@ -143,11 +143,13 @@ class Log:
             array = getattr(self, column)
             if array is not None and len(array) != rows:
                 raise ValueError(
-                    f"{self.source}: '{column}' has {len(array)} rows, 'observation' has {rows}; the file is inconsistent, get it again"
+                    f"{self.source}: '{column}' has {len(array)} rows, 'observation' has {rows}; the file is"
+                    " inconsistent, get it again"
                 )
         if self.next_observation is not None and self.next_observation.shape != self.observation.shape:
             raise ValueError(
-                f"{self.source}: observations have shape {self.observation.shape} and next observations {self.next_observation.shape};"
+                f"{self.source}: observations have shape {self.observation.shape} and next observations"
+                f" {self.next_observation.shape};"
                 " name the same columns for both"
             )
         name_dimensions(self)
@@ -218,7 +220,8 @@ def _gather(
         taken = max(taken + size, size * last.stated_rows // len(last) if not sinks else 0)
         if taken > limit:  # checked before more is unpacked: a small file can unpack to any size
             raise TooLarge(
-                f"{source}: unpacks to {taken / 2**30:.1f} GiB or more, but only {limit / 2**30:.1f} GiB of {where} are available;"
+                f"{source}: unpacks to {taken / 2**30:.1f} GiB or more, but only {limit / 2**30:.1f} GiB of"
+                f" {where} are available;"
                 " if it should be smaller, do not trust the file"
             )
         for column in (*NUMBERS, *KEYS, *FLAGS):

@@ -194,7 +194,8 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
                 log.action_names[d],
                 first,
                 f"{count:,} rows have actions outside [-1, 1]; here {span.low[d]:.4g} to {span.high[d]:.4g}",
-                "import with --scale-actions, or with --action-low and --action-high: actions are mapped to [-1, 1] and back",
+                "import with --scale-actions, or with --action-low and --action-high: actions are mapped to"
+                " [-1, 1] and back",
             )
     elif largest.max() < TINY_ACTIONS and not span.constant.all():
         yield (
@@ -202,7 +203,8 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
             log.action_names[int(np.argmax(largest))],
             None,
             f"all actions lie in [-{largest.max():.2g}, {largest.max():.2g}], a small part of [-1, 1]",
-            "if these are not scaled yet, import with --scale-actions; otherwise the policy tries actions far outside the data",
+            "if these are not scaled yet, import with --scale-actions; otherwise the policy tries actions"
+            " far outside the data",
         )
 
 
@@ -327,8 +329,10 @@ def _scales(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "warning",
             log.observation_names[small],
             None,
-            f"has a range of {width.min():.3g}, but '{log.observation_names[large]}' has {width.max():.3g}, {ratio:.1g} times as much",
-            "algorithms that normalise observations (--normalise; gpc-sac, td3-bc and bc do so by default) are not affected;"
+            f"has a range of {width.min():.3g}, but '{log.observation_names[large]}' has {width.max():.3g},"
+            f" {ratio:.1g} times as much",
+            "algorithms that normalise observations (--normalise; gpc-sac, td3-bc and bc do so by default)"
+            " are not affected;"
             " for the others, rescale both to similar units",
         )
 
@@ -371,8 +375,10 @@ def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:
                 "warning",
                 name,
                 rows.first,
-                f"jumps inside an episode {rows.count:,} time{'s' if rows.count > 1 else ''}, by much more than its usual step",
-                "if an episode ends there, mark it (truncated, or an episode id); otherwise look for wrong measurements",
+                f"jumps inside an episode {rows.count:,} time{'s' if rows.count > 1 else ''}, by much more"
+                " than its usual step",
+                "if an episode ends there, mark it (truncated, or an episode id); otherwise look for wrong"
+                " measurements",
             )
     if facts.misaligned.count:
         share = facts.misaligned.count / max(facts.inside, 1)
@@ -380,8 +386,10 @@ def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "error" if share >= MISALIGNED_ERROR else "warning",
             "next_observation",
             facts.misaligned.first,
-            f"is not the observation of the row below, in {facts.misaligned.count:,} rows inside episodes ({share:.0%})",
-            "leave the column out, so that it is computed; if rows have no time order, give each its own episode id",
+            f"is not the observation of the row below, in {facts.misaligned.count:,} rows inside episodes"
+            f" ({share:.0%})",
+            "leave the column out, so that it is computed; if rows have no time order, give each its own"
+            " episode id",
         )
     variance = 2 * facts.observation.variance
     moving = ~facts.observation.constant & (variance > 0)
@@ -434,6 +442,7 @@ def _episodes(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "warning",
             None,
             int(starts[twins[0]]),
-            f"{len(twins):,} episodes repeat an earlier one; the first repeats the episode at row {starts[original]:,}",
+            f"{len(twins):,} episodes repeat an earlier one; the first repeats the episode at row"
+            f" {starts[original]:,}",
             "remove the copies: they are counted twice, so coverage is overestimated",
         )

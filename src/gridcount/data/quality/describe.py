@@ -228,7 +228,8 @@ def render(description: Description) -> RenderableType:
     facts.add_row("", f"{c.state_cells:,} state cells visited, {c.pairs:,} (state, action) cells")
     facts.add_row(
         "",
-        f"the top 1 % of cells take {c.top_share:.1%} of the visits; {c.seen_once:.1%} of the cells were seen once",
+        f"the top 1 % of cells take {c.top_share:.1%} of the visits; {c.seen_once:.1%} of the cells were"
+        " seen once",
     )
 
     ranges = Table("dimension", "low", "mean", "high", "deviation", "bins")

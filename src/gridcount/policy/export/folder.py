@@ -166,7 +166,8 @@ def _checked_graph(actor: Act, contract: Contract) -> bytes:
         difference = np.abs(OnnxActor(content)(observation) - actor(observation)).max()
     if not difference <= TOLERANCE:
         raise RuntimeError(
-            f"the ONNX graph's actions differ by {difference:.2g} from the policy's; nothing was exported. Report this"
+            f"the ONNX graph's actions differ by {difference:.2g} from the policy's; nothing was exported."
+            " Report this"
         )
     return content
 
