@@ -20,9 +20,10 @@ from gridcount.commands.report import layouts
 from gridcount.report.experiments import sections
 from gridcount.report.headline import told_by_all
 from gridcount.report.labels import dataset_in_words, distinctions
-from gridcount.report.page import all_tables, slugs
+from gridcount.report.page import slugs
 from gridcount.report.scores import LAST, headline_scores, in_words
 from gridcount.report.table_formats import to_markdown
+from gridcount.report.tables import all_tables
 from gridcount.training.logs import read_rows
 from gridcount.training.plan import read_plan
 
