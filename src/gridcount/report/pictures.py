@@ -95,7 +95,8 @@ def curves_figure(runs: list[Path]) -> Figure:
 def _drawn_metrics(runs: list[Path], found: list[list[Row]], plans: list[Plan]) -> list[str]:
     """What to draw: the score or the return where all runs have it, else besides it what runs without an
     environment have."""
-    score = "score" if all("score" in row for rows in found for row in rows if "return" in row) else "return"
+    evaluated = [row for rows in found for row in rows]
+    score = "score" if all("score" in row for row in evaluated if "return" in row) else "return"
     has = [
         {name for name in (score, *UNSCORED) if curve(rows, plan.seeds, name)[0]}
         for rows, plan in zip(found, plans, strict=True)
