@@ -5,13 +5,14 @@ update, the floating-point operations of a step, how many times the machine's ma
 the rate of large square matrices and at that of the update's own, mostly small ones; and its cost relative to SAC beside the paper's ratio;
 what counting costs; and how long ranking two million states takes. Rates are the best of several rounds, taken in turns, because a shared
 machine slows down but never speeds up. With --keep the figures go to results/bench.json, and the ratios to where `gridcount algorithms`
-finds them.
+finds them; a run during which the machine was busy with other work is not kept.
 """
 
 import argparse
 import json
 import os
 import platform
+import sys
 import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -29,6 +30,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from busy import Busy, reason_not_to_keep
 from rich.console import Console
 from rich.table import Table
 
@@ -221,8 +223,8 @@ def multiplication(stack: int, rows: int, inner: int, columns: int) -> Callable[
     return run
 
 
-def main() -> None:
-    """Measure and print."""
+def main() -> int:
+    """Measure and print; the exit code is 1 if figures were to be kept and the machine was busy."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--only", nargs="*", default=sorted(ALGORITHMS), help="algorithms to measure beside SAC"
@@ -245,10 +247,11 @@ def main() -> None:
         shape: multiplication(*shape) for shape in shapes
     }
     console.print("measuring", style="dim")
-    best = dict.fromkeys(runs, float("inf"))
+    best, busy = dict.fromkeys(runs, float("inf")), Busy()
     for _ in range(ROUNDS):
         for name, run in runs.items():
             best[name] = min(best[name], run())
+    others, waiting = busy.cores()
     peak = operations({LARGE: 1}) / best[LARGE]
 
     updates = {
@@ -268,6 +271,8 @@ def main() -> None:
     StateCells.fit(states, bins=5)
     figures = {
         "machine": f"{_processor()}, one core, jax {jax.__version__}",
+        "other_cores": others,
+        "waiting_share": waiting,
         "updates": updates,
         "matmul_gigaflops": peak / 1e9,
         "counting_milliseconds": best["counting"] * 1e3,
@@ -275,13 +280,24 @@ def main() -> None:
         "ranking_seconds": time.perf_counter() - started,
     }
     show(figures, console)
+    if reason := reason_not_to_keep(others, waiting):
+        console.print(f"The machine was busy: {reason}.", style="bold")
+        if options.keep:
+            console.print("Nothing was kept. Stop the other processes and measure again.")
+            return 1
     if options.keep:
-        ratios = {name: round(row["relative"], 2) for name, row in updates.items()}
-        if set(options.only) == set(ALGORITHMS):
-            KEPT.write_text(json.dumps(figures, indent=2) + "\n")
-        else:  # a table is of one run; a ratio to SAC is its own
-            ratios = json.loads(RATIOS.read_text()) | {name: ratios[name] for name in options.only}
-        RATIOS.write_text(json.dumps(dict(sorted(ratios.items(), key=lambda item: item[1])), indent=2) + "\n")
+        keep(figures, options.only)
+    return 0
+
+
+def keep(figures: dict[str, Any], only: list[str]) -> None:
+    """Write the figures where the docs find them, and the ratios to SAC where `gridcount algorithms` does."""
+    ratios = {name: round(row["relative"], 2) for name, row in figures["updates"].items()}
+    if set(only) == set(ALGORITHMS):
+        KEPT.write_text(json.dumps(figures, indent=2) + "\n")
+    else:  # a table is of one run; a ratio to SAC is its own
+        ratios = json.loads(RATIOS.read_text()) | {name: ratios[name] for name in only}
+    RATIOS.write_text(json.dumps(dict(sorted(ratios.items(), key=lambda item: item[1])), indent=2) + "\n")
 
 
 def show(figures: dict[str, Any], console: Console) -> None:
@@ -324,4 +340,4 @@ def _processor() -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

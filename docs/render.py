@@ -1,6 +1,7 @@
 """Render the measured numbers in the docs from the files in results/: every figure there was made by a command."""
 
 import json
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import replace
@@ -22,7 +23,7 @@ from gridcount.report.page import all_tables, slugs
 from gridcount.report.scores import LAST, headline_scores, in_words
 from gridcount.report.table_formats import to_markdown
 from gridcount.training.logs import read_rows
-from gridcount.training.run import read_plan
+from gridcount.training.plan import read_plan
 
 ROOT = Path(__file__).parent.parent
 BAR = 1.3  # times the matrix-multiply time that an update should not exceed
@@ -139,53 +140,56 @@ def time_table() -> str:
 
 
 def anonymous_table() -> str:
-    """The logs without a name: what each algorithm's last policies return, beside the log's own episodes, and how often the goals hold."""
-    path, logs = (
-        ROOT / "results" / "anonymous" / "results.parquet",
-        json.loads((ROOT / "results" / "anonymous.json").read_text()),
-    )
-    rows = read_results(path) if path.exists() else []
-    suite = read_suite("anonymous")
+    """The logs without a name: what the log's own behaviour and each algorithm's last policy return."""
+    measured = json.loads((ROOT / "results" / "anonymous.json").read_text())
+    algorithms = read_suite("anonymous").algorithms
     lines = [
-        f"| log | its own mean return | {' | '.join(suite.algorithms)} |",
-        "|---" * (2 + len(suite.algorithms)) + "|",
+        f"| log | its own episodes | its behaviour, rolled out | {' | '.join(algorithms)} |",
+        "|---" * (3 + len(algorithms)) + "|",
     ]
-    ours, kept = suite.algorithms[0], []
-    for name in suite.datasets:
-        means = {each: _last_return(rows, name, each) for each in suite.algorithms}
-        found = [value for value in means.values() if value is not None]
-        cells = [
-            "not yet run"
-            if value is None
-            else f"{'**' * (value == max(found))}{value:,.1f}{'**' * (value == max(found))}"
-            for value in means.values()
-        ]
-        lines.append(f"| {name} | {logs[name]['mean_return']:,.1f} | {' | '.join(cells)} |")
-        if (own := means[ours]) is not None:
-            kept.append((own, logs[name]["mean_return"], means["bc"], max(found)))
-    if not kept:
-        return "Not yet measured."
-    above_log = sum(own >= log for own, log, _, _ in kept)
-    cloned = [(own, bc) for own, _, bc, _ in kept if bc is not None]
-    best = sum(own >= top - 0.03 * abs(top) for own, _, _, top in kept)
-    lines.append(
-        f"\n{ours} is at or above the log on {above_log} of {len(kept)}, at or above BC on {sum(own >= bc for own, bc in cloned)} of"
-        f" {len(cloned)}, and the best or within 3 % of the best that was run on {best} of {len(kept)}."
-    )
-    return "\n".join(lines)
+    for name, entry in measured.items():
+        policies = entry.get("policies", {})
+        best = max((each["mean"] for each in policies.values()), default=math.inf)
+        cells = [_with_error(policies.get(each), best) for each in algorithms]
+        behaviour = _with_error(entry.get("behaviour"), math.inf, missing="")
+        lines.append(
+            f"| {name} | {_with_error(entry['log'], math.inf)} | {behaviour} | {' | '.join(cells)} |"
+        )
+    return "\n".join([*lines, "", *_anonymous_goals(measured, algorithms[0])])
 
 
-def _last_return(rows: list[dict[str, Any]], dataset: str, algorithm: str) -> float | None:
-    """The mean return of the last evaluations, over seeds; None where it was not run."""
-    own = [row for row in rows if (row["dataset"], row["algorithm"]) == (dataset, algorithm)]
-    seeds = {row["seed"] for row in own}
+def _anonymous_goals(measured: dict[str, Any], ours: str) -> list[str]:
+    """How often our last policy is at or above the behaviour, BC and 97 % of the best."""
+    own = {
+        name: entry["policies"][ours] for name, entry in measured.items() if ours in entry.get("policies", {})
+    }
     if not own:
-        return None
-    last = [
-        [row["return"] for row in sorted(own, key=lambda row: row["updates"]) if row["seed"] == seed][-LAST:]
-        for seed in seeds
+        return [f"{ours} is not yet measured."]
+    behaviour = {name: measured[name].get("behaviour", measured[name]["log"]) for name in own}
+    others = {name: [each["mean"] for each in measured[name]["policies"].values()] for name in own}
+    cloned = {name: measured[name]["policies"]["bc"] for name in own if "bc" in measured[name]["policies"]}
+    best = sum(own[name]["mean"] >= max(means) - 0.03 * abs(max(means)) for name, means in others.items())
+    return [
+        f"{ours} against the log's behaviour: {_compared(own, behaviour)}. Against BC: {_compared(own, cloned)}.",
+        f"It is the best, or within 3 % of the best that was run, on {best} of {len(own)}.",
     ]
-    return float(np.mean([np.mean(each) for each in last]))
+
+
+def _compared(own: dict[str, Any], other: dict[str, Any]) -> str:
+    """On how many logs a mean is clearly above, level with or clearly below another: two standard errors."""
+    apart = [
+        (own[name]["mean"] - each["mean"]) / math.hypot(own[name]["standard_error"], each["standard_error"])
+        for name, each in other.items()
+    ]
+    above, below = sum(each > 2 for each in apart), sum(each < -2 for each in apart)
+    return f"above on {above}, level (within two standard errors) on {len(apart) - above - below}, below on {below}"
+
+
+def _with_error(entry: dict[str, Any] | None, best: float, missing: str = "not yet run") -> str:
+    if entry is None:
+        return missing
+    bold = "**" if entry["mean"] >= best else ""
+    return f"{bold}{entry['mean']:,.1f} ± {entry['standard_error']:,.1f}{bold}"
 
 
 def trials_table() -> str:
@@ -205,6 +209,45 @@ def _after(row: dict[str, Any] | None) -> str:
 
 def _source(rows: list[dict[str, Any]], dataset: str) -> str:
     return ", ".join(sorted({row["source"] for row in rows if row["dataset"] == dataset})) or "not yet run"
+
+
+def logs_tables() -> dict[str, str]:
+    """What `benchmarks/logs.py` measured, by the marker in docs/data.md where it belongs."""
+    path = ROOT / "results" / "logs.json"
+    record = json.loads(path.read_text()) if path.exists() else {}
+    engines = _table(
+        "work | rows | engine | CPU seconds | MiB more at the peak",
+        (
+            [
+                row["work"],
+                f"{row['rows']:,}",
+                row["engine"],
+                f"{row['cpu_seconds']:.1f}",
+                f"{row['more']:.0f}",
+            ]
+            for row in record.get("engines", [])
+        ),
+    )
+    growth = _table(
+        "rows | order | imported, MiB | MiB more at the peak | CPU seconds",
+        (
+            [
+                f"{row['rows']:,}",
+                row["order"],
+                str(row["stored"]),
+                f"{row['more']:.0f}",
+                f"{row['cpu_seconds']:.0f}",
+            ]
+            for row in record.get("growth", [])
+        ),
+    )
+    if (limited := record.get("limited")) is not None:
+        times = limited["stored"] / limited["limit"]
+        growth += (
+            f"\n\nWith `ulimit -d` at {limited['limit']} MiB, a shuffled log of {limited['rows']:,} rows was sorted,"
+            f" imported and checked. Its columns take {limited['stored']} MiB, {times:.1f} times as much."
+        )
+    return {"engines": engines, "growth": growth}
 
 
 def crosscheck_table() -> str:
@@ -588,3 +631,5 @@ if __name__ == "__main__":
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():
         insert(ROOT / "docs" / "theory.md", marker, text)
+    for marker, text in logs_tables().items():
+        insert(ROOT / "docs" / "data.md", marker, text)

@@ -16,7 +16,7 @@ from gridcount.algorithms.cql import CQL, threshold
 from gridcount.algorithms.td3_cvae import TD3CVAE
 from gridcount.algorithms.uwac import UWAC
 from gridcount.losses import conservative_gap, weighted_bellman_loss
-from gridcount.training.run import settings
+from gridcount.training.plan import settings
 
 
 def start(algorithm: Any, make_log: MakeLog) -> tuple[Any, Any, Any]:

@@ -82,7 +82,7 @@ def test_train_explains_the_flags_of_the_algorithm_named(said: Said) -> None:
     ("words", "meant", "listed"),
     [
         (["trian", UMAZE], "train", "algorithms, benchmark, data, evaluate, plot, report, theory, train"),
-        (["data", "mak", UMAZE], "make", "info, make"),
+        (["data", "mak", UMAZE], "make", "info, list, make"),
         (["train", "maze2d-umase-v1"], UMAZE, "hopper-medium-v2"),
         (["data", "info", "hoper-medium-v2"], "hopper-medium-v2", UMAZE),
         (["data", "make", "maze2d-lrge-v1"], "maze2d-large-v1", UMAZE),

@@ -48,7 +48,7 @@ def test_what_was_measured_is_what_its_suite_runs_today() -> None:
         }
         every = min(row["updates"] for row in rows if row["updates"])
         cells = [
-            replace(cell, changes=cell.changes | BEFORE.get(key, {}))
+            cell.changed(fields=cell.plan.fields | BEFORE.get(key, {}))
             for cell in replace(read_suite(suite), evaluate_every=every, **ways).cells()
         ]
         own = [

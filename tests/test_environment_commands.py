@@ -18,7 +18,7 @@ from gridcount.data.load import import_log, load
 from gridcount.evaluation import environments
 from gridcount.evaluation.environments import ENVIRONMENTS, dimensions
 from gridcount.training.logs import read_rows
-from gridcount.training.run import read_plan
+from gridcount.training.plan import read_plan
 
 Float32 = NDArray[np.float32]
 DATA = Path(__file__).parent / "data"

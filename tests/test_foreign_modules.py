@@ -145,24 +145,19 @@ def test_a_suite_is_scored_in_a_typed_module_also_where_its_cells_are_processes(
 def test_a_worker_trusts_what_it_is_told_and_not_its_cell(
     mark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fields = {
-        "suite": "s",
-        "algorithm": "bc",
+    plan = {
         "dataset": "valve",
-        "variant": "",
-        "preset": "fast",
-        "changes": {"hidden": [8]},
-    }
-    planned = {
+        "environment": FOREIGN,
+        "algorithm": "bc",
+        "fields": {"hidden": [8]},
         "seeds": [0],
         "updates": 20,
         "evaluate_every": 20,
         "episodes": 2,
-        "data": "valve",
-        "environment": FOREIGN,
+        "fingerprint": "",
     }
     cell = tmp_path / "cell.json"
-    cell.write_text(json.dumps(fields | planned))
+    cell.write_text(json.dumps({"suite": "s", "variant": "", "plan": plan}))
     assert (
         worker(
             str(cell), str(tmp_path / "run"), str(tmp_path / "results.parquet"), "any 1", str(os.getppid())

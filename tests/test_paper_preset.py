@@ -16,7 +16,7 @@ from gridcount.algorithms.sac import SAC, init_networks
 from gridcount.benchmark.suites import read_suite
 from gridcount.catalogue import NAMES
 from gridcount.networks import MLP, TanhGaussian
-from gridcount.training.run import settings
+from gridcount.training.plan import settings
 
 
 @pytest.mark.parametrize("dataset", [*NAMES, "a log of mine"])
@@ -35,7 +35,7 @@ def test_the_floor_stays_0_where_rewards_are_negative_and_the_fast_preset_s_foll
     assert paper.q_floor == 0
     assert fast.q_floor == pytest.approx(float(data.reward.min()) / 0.01)
     suite = read_suite("ablation-floor")
-    assert {cell.changes["q_floor"] for cell in suite.cells()} == {0.0, "auto"}
+    assert {cell.plan.fields["q_floor"] for cell in suite.cells()} == {0.0, "auto"}
 
 
 def test_the_published_initialisation_is_that_of_the_authors_code() -> None:

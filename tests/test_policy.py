@@ -21,7 +21,7 @@ from gridcount.files.archive import numbered, save_arrays
 from gridcount.policy.counts import LogCounts
 from gridcount.policy.policy import load_policy
 from gridcount.policy.store import flatten, unflatten
-from gridcount.training.run import host_actor
+from gridcount.training.restoring import host_actor
 
 QUICK = ["--hidden", "16", "16", "--batch-size", "16", "--no-plot", "--checkpoint-seconds", "0"]
 

@@ -32,11 +32,12 @@ from gridcount.training.directories import claim
 from gridcount.training.divergence import Diverged
 from gridcount.training.logs import read_rows
 from gridcount.training.machine import commit_of
+from gridcount.training.plan import Plan, read_plan
 from gridcount.training.progress import ConsoleDisplay
 from gridcount.transitions import Batch
 
 UMAZE = "maze2d-umaze-v1"
-PLAN = runs.Plan("log", None, "sac", {}, seeds=(0,), updates=4, evaluate_every=2, episodes=1, fingerprint="")
+PLAN = Plan("log", None, "sac", {}, seeds=(0,), updates=4, evaluate_every=2, episodes=1, fingerprint="")
 
 
 @dataclass(frozen=True)
@@ -282,7 +283,7 @@ def test_a_run_keeps_to_the_data_it_began_with(
     assert resolve_source(UMAZE) == "generated"
     assert main(["train", UMAZE, *TINY, "--run", str(tmp_path / "run")]) == 0
     assert f"transitions of {UMAZE} (generated here)" in capsys.readouterr().out
-    assert runs.read_plan(tmp_path / "run").source == "generated"
+    assert read_plan(tmp_path / "run").source == "generated"
 
     other = published()[UMAZE].target  # D4RL's file arrives
     other.parent.mkdir(parents=True)
@@ -348,7 +349,9 @@ def test_a_cache_that_cannot_be_written_is_noticed_before_a_million_rows_are_mad
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(mazes, "generate", lambda *_: pytest.fail("rows were made for nothing"))
+    monkeypatch.setattr(
+        "gridcount.envs.maze2d_data.generate", lambda *_: pytest.fail("rows were made for nothing")
+    )
     with pytest.raises(OSError, match="set the environment variable GRIDCOUNT_HOME to another folder"):
         mazes.make(UMAZE)
 

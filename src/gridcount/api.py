@@ -27,7 +27,6 @@ from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim
 from gridcount.training.experiment import (
-    EVALUATE_EVERY,
     Experiment,
     drop_unfit_environment,
     find_environment,
@@ -35,6 +34,8 @@ from gridcount.training.experiment import (
     validate_findings,
 )
 from gridcount.training.logs import Row, read_rows
+from gridcount.training.machine import limit_threads
+from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan, read_plan
 from gridcount.training.policies import policies_of
 from gridcount.training.progress import ConsoleDisplay, Display
 from gridcount.training.run import Stops, never_stop
@@ -58,7 +59,7 @@ def train(
     updates: int | None = None,
     env: str | None = None,
     evaluate_every: int = EVALUATE_EVERY,
-    episodes: int = 20,
+    episodes: int = EPISODES,
     out: str | Path | None = None,
     keep: int = 2,
     keep_policies: int | None = None,
@@ -91,6 +92,7 @@ def train(
     if env is not None:
         trust(env)
     keep_compiled()
+    limit_threads()
     console = _console(progress)
     loaded = data if isinstance(data, Transitions) else load(data, memory_map=None, console=console)
     report = check(loaded)
@@ -99,24 +101,24 @@ def train(
     )
     name, made = _algorithm(algorithm, loaded.name, preset, changes)
     environment, unscored = find_environment(loaded.name, env)
-    plan = runs.Plan(
+    plan = Plan.of(
+        name,
+        made,
         dataset=loaded.name if isinstance(data, Transitions) else resolved_name(str(data)),
         environment=environment,
-        algorithm=name,
-        fields={},
         seeds=tuple(range(seed, seed + seeds)),
         updates=planned_updates(name, loaded.name, preset) if updates is None else updates,
         evaluate_every=evaluate_every,
         episodes=episodes,
-        fingerprint="",
         source=resolve_source(loaded.name),
+        preset=preset if isinstance(algorithm, str) else "",
     )
     plan.check()
     if env is None:
         plan, misfit = drop_unfit_environment(plan, loaded)
         unscored = misfit or unscored
     runs.Kept.checked(keep, keep_policies, checkpoint_seconds)  # before a directory is made
-    experiment = Experiment.prepare(plan, made, loaded)
+    experiment = Experiment.prepare(plan, loaded)
     directory = claim(None if out is None else Path(out), f"{Path(loaded.name).stem}-{name}")
     console.print(
         f"{len(loaded):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run directory: {directory}"
@@ -140,12 +142,12 @@ class Run:
 
     def __init__(self, directory: str | Path):
         self.directory = Path(directory)
-        runs.read_plan(self.directory)  # raises an error if it is not a run
+        read_plan(self.directory)  # raises an error if it is not a run
 
     @property
     def config(self) -> dict[str, Any]:
         """Everything the run's results depend on, besides code and machine."""
-        return asdict(runs.read_plan(self.directory))
+        return asdict(read_plan(self.directory))
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
@@ -177,8 +179,8 @@ class Run:
     ) -> Self:
         """Resume a stopped run, or make it longer. Data that was not read from a file must be passed again."""
         keep_compiled()
-        plan = runs.read_plan(self.directory)
-        algorithm = runs.algorithm_of(self.directory)
+        limit_threads(self.directory)
+        plan = read_plan(self.directory)
         try:
             _, data = load_again(self.directory, data)
         except ValueError as error:
@@ -186,7 +188,7 @@ class Run:
                 f"{error}. Give the data that the run was trained on: run.resume(data)"
             ) from error
         plan = replace(plan, updates=plan.updates if updates is None else updates)
-        experiment = Experiment.prepare(plan, algorithm, data, resumed=self.directory)
+        experiment = Experiment.prepare(plan, data, resumed=self.directory)
         _carry_out(
             experiment,
             self.directory,
@@ -209,7 +211,7 @@ class Run:
         return figure
 
     def __repr__(self) -> str:
-        plan = runs.read_plan(self.directory)
+        plan = read_plan(self.directory)
         saved = numbered(self.directory / "checkpoints")
         done = int(saved[-1].stem) if saved else 0
         updates = f"{done:,} updates" if done == plan.updates else f"{done:,} of {plan.updates:,} updates"

@@ -47,6 +47,17 @@ def run_length_fields(algorithm: Any) -> list[str]:
     return [each.name for each in fields(algorithm) if each.metadata.get("run_length")]
 
 
+def pretraining(default: int, what: str) -> Any:
+    """A field that counts updates before training, in which `what` is learnt: no part of an update's time."""
+    return field(default=default, metadata={"pretraining": what})
+
+
+def pretraining_fields(algorithm: Any) -> dict[str, str]:
+    """The fields of an algorithm that count updates before training, and what is learnt in them."""
+    marked = {each.name: each.metadata.get("pretraining") for each in fields(algorithm)}
+    return {name: what for name, what in marked.items() if what}
+
+
 def with_run_length(algorithm: Any, updates: int, before: dict[str, Any]) -> Any:
     """The algorithm with each such field that is "auto" set to a run's updates, or to what the run had before it was resumed."""
     open_fields = [name for name in run_length_fields(algorithm) if getattr(algorithm, name) == "auto"]

@@ -7,6 +7,7 @@ policy is pulled to the log's action: strongly where the log's actions are simil
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -136,7 +137,7 @@ class GPCAnchor(TD3Fields):
         cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
         return AnchorState(
             learner,
-            jax.tree.map(jnp.copy, learner.policy),
+            jax.jit(partial(jax.tree.map, jnp.copy))(learner.policy),  # one program, not one per shape
             jnp.asarray(log_deviation(rows.state_cell, cells, rows.action)),
             jax.tree.map(jnp.asarray, ActionCounts.fit(rows.state_cell, cells, rows.action, self.bins)),
             jnp.asarray(columns),

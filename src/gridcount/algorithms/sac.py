@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -98,6 +99,7 @@ class SAC(SoftFields):
         return state.acting_policy.actor()
 
 
+@eqx.filter_jit
 def init_networks(
     config: SoftFields,
     key: Array,

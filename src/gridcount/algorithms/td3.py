@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -80,6 +81,7 @@ class TD3(TD3Fields):
         return state.policy.actor()
 
 
+@eqx.filter_jit
 def init_networks(
     config: TD3Fields, key: Array, observation_dim: int, action_dim: int, *, norm_after: bool = False
 ) -> TD3State:

@@ -13,7 +13,15 @@ import optax
 from jax import Array
 
 from gridcount.algorithms.blocks import learn_first
-from gridcount.algorithms.contract import About, Metrics, Prepared, Report, added_later, ignore_report
+from gridcount.algorithms.contract import (
+    About,
+    Metrics,
+    Prepared,
+    Report,
+    added_later,
+    ignore_report,
+    pretraining,
+)
 from gridcount.algorithms.ranges import Count, Positive, Weight, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.algorithms.td3 import (
@@ -94,7 +102,9 @@ class TD3CVAE(TD3Fields):
     cvae_kl_weight: Weight = 0.5  # weight of the latent's divergence against the reconstruction
     cvae_rate: Positive = 1e-4  # Adam step of the autoencoder
     cvae_batch_size: Whole = 100  # rows per update of the autoencoder
-    cvae_updates: Count = 100_000  # updates of the autoencoder before training; the authors' code makes 50 passes through the log
+    cvae_updates: Count = pretraining(
+        100_000, "autoencoder"
+    )  # updates of the autoencoder before training; the authors' code makes 50 passes through the log
 
     def prepare(self, data: Transitions) -> Prepared:
         """The rows as they are, and what brings their rewards to a range of 1."""

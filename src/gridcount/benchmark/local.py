@@ -5,7 +5,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -49,10 +49,10 @@ def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
         for begun in sorted((out / "cells").glob(f"{key}{SEEDS}*")):
             seeds = seeds_of(begun.name)
             if numbered(begun / "checkpoints") and set(seeds) <= wanted:
-                left.append(replace(cell, seeds=seeds))
+                left.append(cell.changed(seeds=seeds))
                 wanted -= set(seeds)
         if wanted:
-            left.append(replace(cell, seeds=tuple(sorted(wanted))))
+            left.append(cell.changed(seeds=tuple(sorted(wanted))))
     return left
 
 
@@ -66,19 +66,21 @@ def reuse_finished(cells: Sequence[Cell], out: Path) -> None:
         for suite in sorted({row["suite"] for row in stored if row["key"] == key} - {cell.suite}):
             seeds = (finished_seeds(stored, suite, key) & set(cell.seeds)) - own
             if seeds:
-                named = {"suite": cell.suite, "variant": cell.variant, "preset": cell.preset}
+                named = {"suite": cell.suite, "variant": cell.variant, "preset": cell.plan.preset}
                 rows = [
                     row | named
                     for row in stored
                     if (row["suite"], row["key"]) == (suite, key) and row["seed"] in seeds
                 ]
-                write_rows(replace(cell, seeds=tuple(sorted(seeds))).results(out / "results"), rows)
+                write_rows(cell.changed(seeds=tuple(sorted(seeds))).results(out / "results"), rows)
                 own |= seeds
 
 
 def _rename(cells: Sequence[Cell], out: Path) -> None:
     """Rename finished experiments to the suite's present names: a variant's name does not define an experiment."""
-    names = {(cell.suite, cell.key()): {"variant": cell.variant, "preset": cell.preset} for cell in cells}
+    names = {
+        (cell.suite, cell.key()): {"variant": cell.variant, "preset": cell.plan.preset} for cell in cells
+    }
     for path in sorted((out / "results").glob("*.parquet")):
         rows = read_results(path)
         renamed = [row | names.get((row["suite"], row["key"]), {}) for row in rows]

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -80,14 +80,16 @@ def run_on_ray(
     task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
     files: dict[str, Any] = {
         path: ray.put(Path(path).read_bytes())
-        for path in {cell.data for cell in cells}
+        for path in {cell.plan.dataset for cell in cells}
         if Path(path).is_file()
     }
     hidden = tuple(
         {os.getcwd()} - set(sys.path)
     )  # Ray adds the working directory to the module search path of its tasks
     given = (wanted.cores, board, tuple(trusted), hidden)
-    running = {task.remote(cell.to_json(), cell.name, files.get(cell.data), *given): cell for cell in cells}
+    running = {
+        task.remote(cell.to_json(), cell.name, files.get(cell.plan.dataset), *given): cell for cell in cells
+    }
     progress: dict[str, Progress] = {}
     problems: dict[str, str] = {}
     with Overview(
@@ -177,8 +179,8 @@ def _run(
     with tempfile.TemporaryDirectory(prefix="gridcount-cell-") as name:
         folder = Path(name)
         if file is not None:
-            cell = replace(cell, data=str(folder / Path(cell.data).name))
-            Path(cell.data).write_bytes(file)
+            cell = cell.changed(dataset=str(folder / Path(cell.plan.dataset).name))
+            Path(cell.plan.dataset).write_bytes(file)
         if cell.name != expected_name:
             kind = cell.origin().split()[0]
             return (

@@ -2,7 +2,7 @@
 
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatch
 from math import isfinite
 from pathlib import Path
@@ -15,6 +15,8 @@ from gridcount.benchmark.cells import Cell
 from gridcount.catalogue import NAMES, unknown
 from gridcount.data.formats.columns import ROLES
 from gridcount.data.formats.cut import ActionUnits
+from gridcount.evaluation.environments import has_environment
+from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan
 
 FOLDER = Path(__file__).parent / "suites"
 EVALUATIONS = (
@@ -42,8 +44,8 @@ class Suite:
     preset: str = "paper"
     seeds: int = 5
     updates: int | None = None  # None: the preset's epochs for each dataset
-    evaluate_every: int = 5000
-    episodes: int = 20
+    evaluate_every: int = EVALUATE_EVERY
+    episodes: int = EPISODES
     variants: tuple[Variant, ...] = (Variant(),)
     fields: dict[str, Any] = field(default_factory=dict)  # changed for every algorithm that has the field
     algorithm_fields: dict[str, dict[str, Any]] = field(
@@ -85,23 +87,25 @@ class Suite:
         changes = {
             name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()
         }
-        make_algorithm(algorithm, dataset, self.preset, **changes)  # raises an error for an unknown field
-        return Cell(
-            suite=self.name,
-            algorithm=algorithm,
-            dataset=dataset,
-            variant=variant.name,
+        own = dataset if has_environment(dataset) else None
+        reading = {name: _as_bounds(name, value) for name, value in self.columns.get(dataset, {}).items()}
+        plan = Plan.of(
+            algorithm,
+            make_algorithm(
+                algorithm, dataset, self.preset, **changes
+            ),  # raises an error for an unknown field
+            dataset=self.data.get(dataset, dataset),
+            name=dataset,
             preset=self.preset,
-            changes=changes,
+            environment=self.environments.get(dataset, own),
             seeds=tuple(range(self.seeds)),
             updates=updates,
             evaluate_every=_interval(self.evaluate_every, updates),
             episodes=self.episodes,
-            data=self.data.get(dataset, dataset),
-            environment=self.environments.get(dataset),
-            scored=self.scored,
-            reading={name: _as_bounds(name, value) for name, value in self.columns.get(dataset, {}).items()},
+            columns={role: name for role, name in reading.items() if role in ROLES},
+            **{name: value for name, value in reading.items() if name not in ROLES},
         )
+        return Cell(self.name, variant.name, plan, self.scored)
 
 
 def suite_names() -> list[str]:
@@ -163,17 +167,12 @@ def _matches(name: str, pattern: str) -> bool:
 def _scaled(cell: Cell, scale: float) -> Cell:
     if scale == 1:
         return cell
-    updates = min(max(round(cell.updates * scale / EPOCH), 1) * EPOCH, cell.updates)
-    lengths = run_length_fields(ALGORITHMS[cell.algorithm])
-    schedule = {
-        name: round(value * updates / cell.updates) for name, value in cell.changes.items() if name in lengths
-    }
-    return replace(
-        cell,
-        updates=updates,
-        evaluate_every=_interval(cell.evaluate_every, updates),
-        changes=cell.changes | schedule,
-    )
+    plan = cell.plan
+    updates = min(max(round(plan.updates * scale / EPOCH), 1) * EPOCH, plan.updates)
+    lengths = run_length_fields(ALGORITHMS[plan.algorithm])
+    schedule = {name: round(plan.fields[name] * updates / plan.updates) for name in lengths}
+    interval = _interval(plan.evaluate_every, updates)
+    return cell.changed(updates=updates, evaluate_every=interval, fields=plan.fields | schedule)
 
 
 def _interval(wanted: int, updates: int) -> int:
@@ -185,10 +184,9 @@ def _validate_distinct_cells(cells: list[Cell]) -> None:
     """Raise ValueError if two variants are the same experiment."""
     found: dict[str, Cell] = {}
     for cell in cells:
-        algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
-        first = found.setdefault(f"{cell.dataset} {algorithm}", cell)
+        first = found.setdefault(f"{cell.dataset} {cell.plan.make_algorithm()}", cell)
         if first is not cell:
-            what = f"{cell.algorithm} on {cell.dataset}, preset {cell.preset}"
+            what = f"{cell.algorithm} on {cell.dataset}, preset {cell.plan.preset}"
             raise ValueError(
                 f"the variants '{first.variant}' and '{cell.variant}' are the same experiment: {what}"
             )

@@ -33,9 +33,11 @@ def main(cell_file: str, directory: str, results: str, cores: str, parent: str, 
     from gridcount.evaluation.environments import trust
     from gridcount.plain_text import printable
     from gridcount.training.compiled import keep_compiled
+    from gridcount.training.machine import limit_threads
     from gridcount.training.run import Interrupted
 
     keep_compiled()
+    limit_threads(Path(directory))
     for name in trusted:
         trust(name)
     try:

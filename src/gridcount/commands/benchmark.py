@@ -10,6 +10,7 @@ from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColum
 from rich.table import Column, Table
 
 from gridcount.algorithms import ALGORITHMS
+from gridcount.algorithms.contract import pretraining_fields
 from gridcount.benchmark.cells import Cell
 from gridcount.benchmark.local import default_workers, missing, reuse_finished, run_local
 from gridcount.benchmark.store import read_results, write_rows
@@ -141,7 +142,7 @@ def _validate_flags_apply(options: Benchmark) -> None:
 def _validate_environments(suite: str, cells: list[Cell], make: bool) -> None:
     """Raise ValueError for environments that are not allowed or, with `make`, cannot be created here."""
     for dataset, name in dict.fromkeys(
-        (cell.dataset, cell.environment) for cell in cells if cell.environment and cell.scored
+        (cell.dataset, name) for cell in cells if (name := cell.plan.named_environment) and cell.scored
     ):
         try:
             find(str(name))
@@ -242,14 +243,10 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
         table.add_row(*what, str(len(cell.seeds)), f"{cell.updates:,}", f"{seconds * 1e3:.2f}", total)
     console.print(table)
     altogether = estimate(cells, per_update, len(available_cores()), workers or default_workers())
-    first = sorted({cell.algorithm for cell in cells if hasattr(ALGORITHMS[cell.algorithm], "cvae_updates")})
-    left_out = " and ".join(
-        [
-            "without evaluations",
-            "compilation",
-            *(f"the autoencoder that {name} learns first" for name in first),
-        ]
-    )
+    algorithms = sorted({cell.algorithm for cell in cells})
+    first = [(name, what) for name in algorithms for what in pretraining_fields(ALGORITHMS[name]).values()]
+    learnt = [f"the {what} that {name} learns first" for name, what in first]
+    left_out = " and ".join(["without evaluations", "compilation", *learnt])
     console.print(f"about {duration(altogether)} on this machine, {left_out}", soft_wrap=True)
     return 0
 

@@ -9,8 +9,8 @@ from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, tr
 from gridcount.evaluation.rollouts import evaluate as roll_out
 from gridcount.report.headline import scores_table
 from gridcount.terminal import make_console, validate_flags
+from gridcount.training.plan import read_plan
 from gridcount.training.policies import ORACLE, policies_of
-from gridcount.training.run import read_plan
 
 
 @dataclass(frozen=True)

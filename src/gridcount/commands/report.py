@@ -13,7 +13,7 @@ from gridcount.report.plain_runs import rows_of_runs
 from gridcount.terminal import make_console, validate_flags
 from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row
-from gridcount.training.run import read_plan
+from gridcount.training.plan import read_plan
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ STATES = 2_000  # states of the log at which a policy is evaluated
 NEAREST_OF = (
     2_000  # logged actions of a state's cell among which the nearest is looked for; of more, a fixed sample
 )
+EXPECTED = "{}_expected"  # a figure of the log's own actions, beside the policy's
 
 
 class Support(NamedTuple):

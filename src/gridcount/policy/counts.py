@@ -1,4 +1,4 @@
-"""What is saved of the log with a policy: how often it has an action in a state's cell, and what a guard needs."""
+"""What is saved of the log with a policy: its counts of actions in state cells, and what a guard needs."""
 
 from typing import Any, NamedTuple
 
@@ -32,9 +32,9 @@ class LogCounts(NamedTuple):
         return cls(cells, actions, guard)
 
     def __call__(self, observation: NDArray[np.float32], action: NDArray[Any]) -> NDArray[np.int64]:
-        """[rows] how often the log has actions in [-1, 1] at these observations; 0 where it has not seen the state.
+        """[rows] how often the log has actions in [-1, 1] at these observations: the smallest of the dimensions' counts.
 
-        The smallest of the action dimensions' counts is given.
+        It is 0 where the log has not seen the state.
         """
         count: NDArray[np.int64] = self.actions(self.cells.rank(observation), action).astype(np.int64)
         if self.guard is not None:

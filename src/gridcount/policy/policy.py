@@ -1,12 +1,13 @@
 """A trained policy: observations in, actions out, both in the log's own units. It needs only NumPy."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridcount.categories import encoded
 from gridcount.files.archive import numbered
 from gridcount.policy.actor import Actor
 from gridcount.policy.counts import LogCounts
@@ -81,6 +82,22 @@ class Policy:
         actions = self.in_units(self._actor(observations))
         return actions[0] if single else actions
 
+    def rounded(self, observation: ArrayLike) -> NDArray[Any]:
+        """The same, with actions that took few values in the log, such as a switch, at the nearest of these."""
+        actions: NDArray[Any] = np.array(self(observation))
+        for d, values in enumerate(self._facts.action_values):
+            if values:
+                logged = np.sort(np.asarray(values))
+                actions[..., d] = logged[np.searchsorted((logged[1:] + logged[:-1]) / 2, actions[..., d])]
+        return actions
+
+    def encode(self, row: Mapping[str, Any]) -> NDArray[np.float32]:
+        """The observation of a row of the log, given as column -> value, with categories as in training.
+
+        >>> policy(policy.encode({"temperature": 20.5, "mode": "auto"}))
+        """
+        return np.asarray(encoded(row, self.observation_names), np.float32)
+
     def scaled(self, observation: ArrayLike) -> NDArray[np.float32]:
         """The same with each action dimension in [-1, 1], as in training."""
         observations, single = self._observations(observation)
@@ -118,7 +135,7 @@ class Policy:
     def support(
         self, data: Transitions, *, columns: Sequence[str] | None = None, seed: int = 0
     ) -> SupportReport:
-        """Where the log has the policy's actions: in some episodes of the data, against the log's own actions and random ones.
+        """Where the log has the policy's actions, in some episodes of the data, beside its own and random ones.
 
         `columns` names the two columns of its map; by default the map shows principal components.
         """
@@ -132,12 +149,12 @@ class Policy:
 
     @property
     def default_guard(self) -> Guard:
-        """The guard that `decide` uses by default, with its numbers: the strictest that rarely holds back the log's own decisions."""
+        """The guard that `decide` uses by default, with its numbers, which were measured on the log."""
         _, log = self._validated(DEFAULT_GUARD)
         return Guard(log.min_count, log.resolution)
 
     def _validated(self, guard: Guard) -> tuple[LogCounts, LogGuard]:
-        """The log's counts; raises ValueError if this policy cannot be guarded so, whatever the observation."""
+        """The log's counts; raises ValueError if this policy cannot be guarded so at any observation."""
         counts = self._log_counts()
         if counts.guard is None:
             raise ValueError(f"an older version saved this policy, without the states of its log. {NO_GUARD}")

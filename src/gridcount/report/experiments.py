@@ -11,8 +11,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcount.report.analysis import Analysis
 from gridcount.report.scores import Scores, headline
 from gridcount.training.logs import Row
+from gridcount.training.results import is_metric
 
 RUNS = "runs"  # the name for runs without a suite
 UNRECORDED = "not recorded"
@@ -46,19 +48,6 @@ WAYS = {
     "source": "{} data",
     "preset": "preset {}",
 }  # how it was run, in words
-NOT_METRICS = {
-    "score",
-    "seed",
-    "updates",
-    "seconds",
-    "gigabytes",
-    "planned_updates",
-    "episodes",
-    "seeds_together",
-    "cores_used",
-    "in_log_expected",
-    "action_distance_expected",
-}  # numbers that no curve shows
 
 
 @dataclass(frozen=True)
@@ -155,11 +144,7 @@ class Experiment:
     def metrics(self) -> list[str]:
         """Figures its rows have besides the score."""
         values = {name: value for row in self.rows for name, value in row.items() if value is not None}
-        return [
-            name
-            for name, value in values.items()
-            if name not in NOT_METRICS and isinstance(value, int | float)
-        ]
+        return [name for name, value in values.items() if is_metric(name, value)]
 
     def curve(self, metric: str) -> Curve | None:
         """A figure over updates; None where no row has it."""
@@ -286,6 +271,11 @@ class Section:
             for dataset in self.datasets
             if methods and all((dataset, method) in normalised for method in methods)
         )
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """Its estimates, computed when they are first needed."""
+        return Analysis(dict(self.common()), self.thresholds())
 
     def aggregated(self) -> tuple[Experiment, ...]:
         """Experiments that `common` is from."""

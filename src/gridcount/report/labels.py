@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gridcount.training.run import Plan
+from gridcount.training.plan import Plan
 
 SOURCES = {"d4rl": "D4RL's data", "generated": "generated data"}
 

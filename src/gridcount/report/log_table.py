@@ -2,14 +2,13 @@
 
 import numpy as np
 
-from gridcount.counts.support import Support
+from gridcount.counts.support import EXPECTED, Support
 from gridcount.report.experiments import Experiment, Section
 from gridcount.report.protocol import protocol
 from gridcount.report.scores import LAST
 from gridcount.report.tables import Entry, Number, Table
 
 SHARES = Support._fields  # metrics that the log's own actions have too
-EXPECTED = "{}_expected"  # the same figure of the log's own actions
 FIGURES = {
     "in_log": "actions in the log",
     "action_distance": "distance to the log's",

@@ -13,7 +13,10 @@ LEFT, TOP, BOTTOM = 70, 14, 46
 
 
 def map_drawing(found: Map, walls: NDArray[np.float64] | None = None) -> str:
-    """The map: green where the log has the policy's actions, red where it does not. `walls` [walls, 4] are boxes (x, y, width, height)."""
+    """The map: green where the log has the policy's actions, red where it does not.
+
+    `walls` [walls, 4] are boxes (x, y, width, height).
+    """
     inner_width, inner_height = WIDTH - LEFT - 10, HEIGHT - TOP - BOTTOM
     (x_low, x_high), (y_low, y_high) = found.x_range, found.y_range
     sides = len(found.rows)

@@ -1,4 +1,4 @@
-"""One page for the owner of a plant: the log, the estimate, the support of a policy and the verdict. It opens without a network."""
+"""One page for the owner of a plant: the log, the estimate, the support of a policy and the verdict."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

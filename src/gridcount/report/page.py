@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from gridcount.algorithms.presets import PRESETS
+from gridcount.report.analysis import AGGREGATES
 from gridcount.report.experiments import UNRECORDED, Experiment, Section
 from gridcount.report.log_table import log_table
 from gridcount.report.page_numbers import curve_metrics, page_numbers, slug
@@ -16,7 +17,6 @@ from gridcount.report.protocol import protocol
 from gridcount.report.scores import LAST
 from gridcount.report.statistics import REPETITIONS
 from gridcount.report.tables import (
-    AGGREGATES,
     OTHER_DATA,
     Entry,
     Table,

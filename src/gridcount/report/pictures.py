@@ -17,7 +17,8 @@ from gridcount.report.experiments import in_words
 from gridcount.report.labels import dataset_in_words, run_labels
 from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row
-from gridcount.training.run import Plan, read_plan, restore_policies
+from gridcount.training.plan import Plan, read_plan
+from gridcount.training.restoring import restore_policies
 from gridcount.transitions import Transitions
 
 try:

@@ -2,21 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import permutations
 
 import numpy as np
 
-from gridcount.report import statistics
+from gridcount.report.analysis import AGGREGATES
 from gridcount.report.experiments import Experiment, Section
 from gridcount.report.protocol import protocol
 from gridcount.report.scores import LAST
 from gridcount.report.statistics import Estimate
 
-AGGREGATES = {
-    "IQM": statistics.interquartile_mean,
-    "mean": statistics.mean,
-    "optimality gap": statistics.optimality_gap,
-}
 PAPER_ONLY = "paper only"
 OTHER_DATA = "†"  # marks a difference between scores on different data
 FEW = 5  # with fewer seeds a bootstrap interval is too narrow
@@ -163,8 +157,8 @@ def aggregate_table(section: Section) -> Table | None:
     if not scores:
         return None
     rows, records = [], []
-    for method, tasks in scores.items():
-        estimates = [statistics.estimate(tasks, statistic) for statistic in AGGREGATES.values()]
+    for method in scores:
+        estimates = [found[method] for found in section.analysis.aggregates.values()]
         rows.append((Entry(method), *(_estimate_entry(each, 100) for each in estimates)))
         for name, each in zip(AGGREGATES, estimates, strict=True):
             records.append((section.layout.name, method, name, 100 * each.value, *_ends(each, 100)))
@@ -182,9 +176,7 @@ def improvement_table(section: Section) -> Table | None:
     scores = section.common()
     if len(scores) < 2:
         return None
-    pairs = {
-        (a, b): statistics.estimate_improvement(scores[a], scores[b]) for a, b in permutations(scores, 2)
-    }
+    pairs = section.analysis.improvements
     columns = ("P(line > column)", *scores)
     rows = [
         (Entry(a), *(Entry("") if a == b else _estimate_entry(pairs[a, b], 1, 2) for b in scores))

@@ -1,11 +1,12 @@
 """Run directories: a new one for a new run, the existing one for a resumed run; nothing is overwritten."""
 
+import re
 from itertools import count
 from pathlib import Path
 
 from gridcount.files import validate_no_links
 from gridcount.files.archive import numbered
-from gridcount.training.run import read_plan
+from gridcount.training.plan import read_plan
 
 RUNS = Path("runs")
 LOCK = "run.lock"  # the only file of a run that was killed before it wrote anything
@@ -17,6 +18,7 @@ def claim(given: Path | None, stem: str) -> Path:
         _validate_unused(given)
         given.mkdir(parents=True, exist_ok=True)
         return given
+    stem = re.sub(r"[*?\[\]:/]+", "-", stem).strip("-")  # of a pattern of files or a database
     for number in count(1):
         path = RUNS / (stem if number == 1 else f"{stem}-{number}")
         try:
@@ -27,8 +29,8 @@ def claim(given: Path | None, stem: str) -> Path:
     raise AssertionError("unreachable")
 
 
-def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
-    """The run to resume: the one given, or the newest unfinished one of this dataset and algorithm."""
+def find_unfinished(given: Path | None, dataset: str, algorithm: str | None = None) -> Path:
+    """The run to resume: the one given, or the newest unfinished one of this dataset, of any algorithm unless one is named."""
     if given is not None:
         if not (given / "config.json").exists():
             raise FileNotFoundError(
@@ -43,12 +45,12 @@ def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
         except (ValueError, OSError) as error:
             unreadable.append(str(error))
             continue
-        if (plan.dataset, plan.algorithm) == (dataset, algorithm) and not _finished(
-            candidate.parent, plan.updates
-        ):
+        wanted = plan.dataset == dataset and algorithm in (None, plan.algorithm)
+        if wanted and not _finished(candidate.parent, plan.updates):
             validate_no_links(candidate.parent)
             return candidate.parent
-    message = f"there is no unfinished run to resume of {algorithm} on {dataset} under {RUNS}"
+    what = dataset if algorithm is None else f"{algorithm} on {dataset}"
+    message = f"there is no unfinished run to resume of {what} under {RUNS}"
     notes = "".join(f"\nSkipped: {problem}" for problem in unreadable)
     raise FileNotFoundError(
         f"{message}; name its directory with --run, or leave out --resume to start one{notes}"

@@ -3,14 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gridcount.algorithms.contract import Prepared, with_run_length
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.log import Log
 from gridcount.data.load import load, recorded_environment
 from gridcount.data.quality import check as checks
-from gridcount.envs.maze2d_data import Progress
 from gridcount.evaluation.environments import (
     dimensions,
     has_environment,
@@ -20,11 +19,22 @@ from gridcount.evaluation.environments import (
 from gridcount.training import run as runs
 from gridcount.training.judging import LogJudge
 from gridcount.training.logs import Row
+from gridcount.training.plan import (
+    Plan,
+    algorithm_of,
+    fingerprint,
+    read_plan,
+    settings,
+    validate_plan,
+    validate_same_plan,
+)
 from gridcount.training.progress import Display
-from gridcount.training.run import Plan, Stops, never_stop
+from gridcount.training.run import Stops, never_stop
 from gridcount.transitions import Transitions
 
-EVALUATE_EVERY = 5000  # updates, by default
+if TYPE_CHECKING:  # importing the simulator takes time, and it is optional
+    from gridcount.envs.maze2d_data import Progress
+
 ShowFindings = Callable[[str, list[checks.Finding]], None]  # shows a dataset's problems to the user
 
 
@@ -38,19 +48,17 @@ class Experiment:
     judge: LogJudge
 
     @classmethod
-    def prepare(
-        cls, plan: Plan, algorithm: Any, data: Transitions, *, resumed: Path | None = None
-    ) -> "Experiment":
+    def prepare(cls, plan: Plan, data: Transitions, *, resumed: Path | None = None) -> "Experiment":
         """Set the automatic values from the data, and validate the plan before a directory is created.
 
         A resumed run must be the same experiment, and keeps its schedule.
         """
-        before = runs.read_plan(resumed).fields if resumed else {}
-        prepared = with_run_length(algorithm, plan.updates, before).prepare(data)
-        plan = replace(plan, fields=runs.settings(prepared.algorithm), fingerprint=runs.fingerprint(data))
-        runs.validate_plan(plan, prepared)
+        before = read_plan(resumed).fields if resumed else {}
+        prepared = with_run_length(plan.make_algorithm(), plan.updates, before).prepare(data)
+        plan = replace(plan, fields=settings(prepared.algorithm), fingerprint=fingerprint(data))
+        validate_plan(plan, prepared)
         if resumed:
-            runs.validate_same_plan(resumed, plan)
+            validate_same_plan(resumed, plan)
         return cls(plan, prepared, data, LogJudge.fit(data, prepared))
 
     def train(
@@ -79,7 +87,7 @@ class Experiment:
 
 
 def load_checked(
-    plan: Plan, *, memory_map: bool = False, show: ShowFindings, progress: Progress | None = None
+    plan: Plan, *, memory_map: bool = False, show: ShowFindings, progress: "Progress | None" = None
 ) -> Transitions:
     """Load a plan's data and show all its problems; raises ValueError if there are errors.
 
@@ -118,7 +126,7 @@ def validate_findings(name: str, findings: list[checks.Finding], show: ShowFindi
 
 def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Transitions]:
     """The data and the prepared algorithm of a run, as when it started; `data` is used if it is given."""
-    plan, algorithm = runs.read_plan(run), runs.algorithm_of(run)
+    plan, algorithm = read_plan(run), algorithm_of(run)
     if data is None:
         try:
             data = _load(plan)
@@ -126,7 +134,7 @@ def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Tr
             raise ValueError(
                 f"{run}: the run needs the data it was trained on, which could not be loaded from {plan.dataset}: {error}"
             ) from error
-    if (found := runs.fingerprint(data)) != plan.fingerprint:
+    if (found := fingerprint(data)) != plan.fingerprint:
         raise ValueError(
             f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})"
         )
@@ -174,7 +182,7 @@ def _load(
     plan: Plan,
     memory_map: bool = False,
     judge: Callable[[Log], None] | None = None,
-    progress: Progress | None = None,
+    progress: "Progress | None" = None,
 ) -> Transitions:
     units, source = plan.action_units(), plan.source or "auto"
     reading: dict[str, Any] = {

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from gridcount.files.archive import numbered
 from gridcount.training.logs import METRICS, Row, read_rows
-from gridcount.training.run import Plan
+from gridcount.training.plan import Plan
 
 
 def evaluations_of(directory: Path, plan: Plan) -> list[Row]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import Prepared
 from gridcount.counts.auto import auto_bins
-from gridcount.counts.support import LogSupport
+from gridcount.counts.support import EXPECTED, LogSupport
 from gridcount.evaluation.rollouts import Act
 from gridcount.training.logs import Row
 from gridcount.transitions import Transitions
@@ -122,7 +122,7 @@ class LogJudge:
     def measure(self, act: Act) -> Row:
         """The metrics of a policy's actions, and the same metrics of the log's own actions."""
         found = self.support.measure(act(self.support.observation))
-        itself = {f"{name}_expected": value for name, value in self.support.itself._asdict().items()}
+        itself = {EXPECTED.format(name): value for name, value in self.support.itself._asdict().items()}
         return {name: value for name, value in (found._asdict() | itself).items() if math.isfinite(value)}
 
     def warning(self, row: Row) -> str | None:

@@ -57,7 +57,7 @@ class SideBySide:
 
     def __init__(self, block: Block, states: Sequence[Any], rows: Batch, keys: Sequence[Array]):
         self._states = list(states)
-        self._rows = jax.tree.map(jnp.asarray, rows)
+        self._rows = jax.device_put(rows)  # jnp.asarray would compile a program for each number of rows
         self._keys = list(keys)
         self._block = block
         self._pool = ThreadPoolExecutor(min(len(self._states), len(available_cores())))
