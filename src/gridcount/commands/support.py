@@ -14,7 +14,7 @@ from gridcount.files import write_whole
 from gridcount.policy.policy import Policy, load_policy, policy_folder
 from gridcount.terminal import make_console, validate_flags
 from gridcount.training.experiment import load_again
-from gridcount.training.plans import read_plan
+from gridcount.training.plan import read_plan
 
 
 @dataclass(frozen=True)

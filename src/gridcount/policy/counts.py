@@ -32,7 +32,7 @@ class LogCounts(NamedTuple):
         return cls(cells, actions, guard)
 
     def __call__(self, observation: NDArray[np.float32], action: NDArray[Any]) -> NDArray[np.int64]:
-        """[rows] how often the log has actions in [-1, 1] at these observations: the smallest of the dimensions' counts.
+        """[rows] how often the log has actions in [-1, 1] at these observations: the smallest of its dimensions.
 
         It is 0 where the log has not seen the state.
         """

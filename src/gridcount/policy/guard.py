@@ -21,7 +21,7 @@ class Guard:
     """
 
     min_count: int | None = None  # of the action in the state's cell; None: as measured on the log
-    # bins per column at which the log must have seen the state; 0: any state passes; None: as measured on the log
+    # bins per column at which the log must have seen the state; 0: none needed; None: as measured on the log
     resolution: int | None = None
     # the log's nearest action in the cell, a policy cloned from the log, no action (NaN), or a fixed action
     fallback: Named | Sequence[float] = "nearest"

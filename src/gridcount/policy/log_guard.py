@@ -63,7 +63,7 @@ class LogGuard(NamedTuple):
         return cls(seen, logged, window, resolution, min_count, held_back), actions
 
     def nearest(self, cell: NDArray[np.int32], action: NDArray[np.float32]) -> NDArray[np.float32]:
-        """[rows, action_dim] the kept action of the cell whose largest difference in any dimension is smallest."""
+        """[rows, action_dim] the kept action of the cell whose largest difference in a dimension is least."""
         logged = self.logged[cell]
         best = np.abs(logged - action[:, None]).max(axis=2).argmin(axis=1)
         found: NDArray[np.float32] = logged[np.arange(len(cell)), best]
@@ -122,7 +122,7 @@ class LogGuard(NamedTuple):
 
 
 def held_out_rows(data: Transitions, seed: int = 0) -> NDArray[np.int64]:
-    """Rows of a tenth of the episodes, at random; of equal parts where episodes are few; none of a tiny log."""
+    """Rows of a tenth of the episodes, at random; equal parts where episodes are few; none of a tiny log."""
     lengths, rows = data.episode_lengths, len(data)
     if len(lengths) < LEAST_PARTS:
         lengths = np.diff(np.arange(LEAST_PARTS + 1) * rows // LEAST_PARTS)

@@ -135,7 +135,7 @@ class Policy:
     def support(
         self, data: Transitions, *, columns: Sequence[str] | None = None, seed: int = 0
     ) -> SupportReport:
-        """Where the log has the policy's actions, in some episodes of the data, beside its own and random ones.
+        """Where the log has the policy's actions, in some episodes of data, beside its own and random ones.
 
         `columns` names the two columns of its map; by default the map shows principal components.
         """

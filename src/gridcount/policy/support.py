@@ -119,7 +119,8 @@ class SupportReport:
     def verdict(self) -> str:
         """The result in words."""
         own, log, random = (self.shares[name].in_log for name in ("policy", "log", "random"))
-        told = f"the log has {own:.0%} of the policy's actions, {log:.0%} of its own, {random:.0%} of random ones"
+        told = f"the log has {own:.0%} of the policy's actions, {log:.0%} of its own"
+        told += f" and {random:.0%} of random ones"
         if log - random < 0.1:
             return f"Support says little here: {told}. The log holds almost every action in every state."
         if own >= log - 0.05:
