@@ -1,4 +1,5 @@
-"""Make the logs of the suite `anonymous`, import each under a name that says nothing, and score what was learnt.
+"""Make the logs of the suite `anonymous`, import each under a name that says nothing, and score what was
+learnt.
 
 The three plants are simulated here, and so is the maze unless D4RL's file of it was downloaded before. The
 others are taken from D4RL-format files in a folder, which may lack some:

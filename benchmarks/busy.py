@@ -12,13 +12,15 @@ MOST_WAITING = 0.05  # share of the time in which a busy process may have no cor
 
 
 class Busy:
-    """Measures from its making on: the cores that other processes use, and how long this one waits for its own."""
+    """Measures from its making on: the cores that other processes use, and how long this one waits for its
+    own."""
 
     def __init__(self) -> None:
         self._wall, self._own, self._all = _clocks()
 
     def cores(self) -> tuple[float | None, float]:
-        """Cores used by others on average (None: the system does not tell), and the share of time without a core."""
+        """Cores used by others on average (None: the system does not tell), and the share of time without
+        a core."""
         wall, own, everyone = _clocks()
         seconds, used = wall - self._wall, own - self._own
         others = None if everyone is None or self._all is None else everyone - self._all - used

@@ -1,9 +1,10 @@
-"""The defaults of a guard on logs of 4 to 46 columns: how many of the log's own decisions they hold back, and how many that are wrong.
+"""The defaults of a guard on logs of 4 to 46 columns: how many of the log's own decisions they hold back, and
+how many that are wrong.
 
     python benchmarks/guard_logs.py maze2d-umaze-v1 hopper-medium-v2.hdf5 pen-expert-v1.hdf5 [--keep]
 
-Wrong decisions are made of right ones: states whose columns are drawn from different rows, and actions of other rows. With --keep the figures
-go to results/guard-logs.json, which the docs show.
+Wrong decisions are made of right ones: states whose columns are drawn from different rows, and actions of
+other rows. With --keep the figures go to results/guard-logs.json, which the docs show.
 """
 
 import argparse

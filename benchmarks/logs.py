@@ -1,4 +1,5 @@
-"""Measure the import of logs as they come: memory as they grow, within a limit, and DuckDB beside our own readers.
+"""Measure the import of logs as they come: memory as they grow, within a limit, and DuckDB beside our own
+readers.
 
 Run with `python benchmarks/logs.py`; it writes about 2 GB below a temporary folder and removes it.
 The results are kept in results/logs.json for the docs.

@@ -1,11 +1,13 @@
 """How close each algorithm's update comes to the machine's own limit, all measured in one run on one core.
 
-Prints, for every algorithm with its paper's networks and batch (17-d observations, 6-d actions, as HalfCheetah's), milliseconds per
-update, the floating-point operations of a step, how many times the machine's matrix-multiply time for those operations it takes, both at
-the rate of large square matrices and at that of the update's own, mostly small ones; and its cost relative to SAC beside the paper's ratio;
-what counting costs; and how long ranking two million states takes. Rates are the best of several rounds, taken in turns, because a shared
-machine slows down but never speeds up. With --keep the figures go to results/bench.json, and the ratios to where `gridcount algorithms`
-finds them; a run during which the machine was busy with other work is not kept.
+Prints, for every algorithm with its paper's networks and batch (17-d observations, 6-d actions, as
+HalfCheetah's), milliseconds per update, the floating-point operations of a step, how many times the machine's
+matrix-multiply time for those operations it takes, both at the rate of large square matrices and at that of
+the update's own, mostly small ones; and its cost relative to SAC beside the paper's ratio; what counting
+costs; and how long ranking two million states takes. Rates are the best of several rounds, taken in turns,
+because a shared machine slows down but never speeds up. With --keep the figures go to results/bench.json, and
+the ratios to where `gridcount algorithms` finds them; a run during which the machine was busy with other work
+is not kept.
 """
 
 import argparse
@@ -105,7 +107,8 @@ def training(algorithm: Any, data: Transitions) -> Work:
 
 
 def update_work(algorithm: Any, state: Any, batch: Any, key: Any) -> tuple[float, dict[Shape, float]]:
-    """Operations and matrix multiplications of an update; where a policy learns every other update, the mean of the two kinds."""
+    """Operations and matrix multiplications of an update; where a policy learns every other update, the
+    mean of the two kinds."""
     every = getattr(algorithm, "policy_every", 1)
     kinds = [_work_at(algorithm, state, batch, key, count if every > 1 else None) for count in range(every)]
     products: Counter[Shape] = sum((found for _, found in kinds), Counter())
@@ -119,7 +122,8 @@ def _work_at(
 ) -> tuple[float, Counter[Shape]]:
     """With the counter a constant the compiler keeps only the branch that is taken.
 
-    XLA counts what it compiled, but a loop's body only once: the further rounds of matrix multiplications are added.
+    XLA counts what it compiled, but a loop's body only once: the further rounds of matrix multiplications are
+    added.
     """
 
     def update(state: Any, batch: Any, key: Any) -> Any:
@@ -179,7 +183,8 @@ def operations(products: Mapping[Shape, float]) -> float:
 
 
 def counting(algorithm: GPCSAC, data: Transitions) -> Callable[[], float]:
-    """A function that maps, counts and reads as an update does, and nothing else; tells the seconds of one."""
+    """A function that maps, counts and reads as an update does, and nothing else; tells the seconds of
+    one."""
     prepared = algorithm.prepare(data)
     state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
     cells = jnp.asarray(np.concatenate([prepared.rows.state_cell[:256], prepared.rows.next_state_cell[:256]]))
@@ -205,7 +210,8 @@ def counting(algorithm: GPCSAC, data: Transitions) -> Callable[[], float]:
 
 
 def multiplication(stack: int, rows: int, inner: int, columns: int) -> Callable[[], float]:
-    """A function that multiplies a stack of matrices with NumPy's BLAS, several times if they are small; tells the seconds of one stack."""
+    """A function that multiplies a stack of matrices with NumPy's BLAS, several times if they are small;
+    tells the seconds of one stack."""
     rng = np.random.default_rng(0)
     a, b = (
         rng.normal(size=shape).astype(np.float32) for shape in ((stack, rows, inner), (stack, inner, columns))

@@ -1,4 +1,5 @@
-"""Render the measured numbers in the docs from the files in results/: every figure there was made by a command."""
+"""Render the measured numbers in the docs from the files in results/: every figure there was made by a
+command."""
 
 import json
 import math
@@ -32,7 +33,8 @@ BAR = 1.3  # times the matrix-multiply time that an update should not exceed
 def results_table() -> str:
     """Scores of the plain runs kept in results/, as they came out."""
     lines = [
-        "| | seeds | updates | mean of the last three evaluations | each seed | episodes that reached the goal |",
+        "| | seeds | updates | mean of the last three evaluations | each seed | episodes that reached the"
+        " goal |",
         "|---|---|---|---|---|---|",
     ]
     runs = [path.parent for path in sorted((ROOT / "results").glob("*/config.json"))]
@@ -59,7 +61,8 @@ def bench_table() -> str:
     """The last `make bench` whose figures were kept."""
     bench = json.loads((ROOT / "results" / "bench.json").read_text())
     lines = [
-        "| | ms per update | MFLOP | GFLOP/s | times its matrix-multiply time | times its own matrices' | relative to SAC | in the paper |",
+        "| | ms per update | MFLOP | GFLOP/s | times its matrix-multiply time | times its own matrices' |"
+        " relative to SAC | in the paper |",
         "|---" * 8 + "|",
     ]
     for name, row in bench["updates"].items():
@@ -80,7 +83,8 @@ def bench_table() -> str:
         lines.append(f"\nAbove {BAR} times, against {bound}: {', '.join(over) or 'none'}.")
     counting, ranking = bench["counting_share"], bench["ranking_seconds"]
     lines.append(
-        f"\nCounting takes {counting:.1%} of a GPC-SAC update; ranking two million 17-d states takes {ranking:.1f} s."
+        f"\nCounting takes {counting:.1%} of a GPC-SAC update; ranking two million 17-d states takes"
+        f" {ranking:.1f} s."
     )
     lines.append(f"Measured on {bench['machine']}.")
     return "\n".join(lines)
@@ -117,7 +121,8 @@ def baselines_table() -> str:
 def time_table() -> str:
     """How long a core took to the log's own score and to the end, on the re-collected sets."""
     lines = [
-        "| | transitions | the log's own episodes | first evaluation above it after | mean of 3 evaluations above it after "
+        "| | transitions | the log's own episodes | first evaluation above it after | mean of 3 evaluations"
+        " above it after "
         "| evaluations above it since then | mean of the last 3 | all of it |",
         "|---" * 8 + "|",
     ]
@@ -125,7 +130,8 @@ def time_table() -> str:
     rows = [row for row in read_results(*files) if row["suite"].startswith("recollected") and "score" in row]
     for dataset, key in sorted({(row["dataset"], row["key"]) for row in rows}):
         run = sorted((row for row in rows if row["key"] == key), key=lambda row: int(row["updates"]))
-        name = f"{dataset}--{run[0]['fingerprint']}.json"  # what `gridcount data info --json` told of the very log it learnt from
+        # what `gridcount data info --json` told of the very log it learnt from
+        name = f"{dataset}--{run[0]['fingerprint']}.json"
         log = json.loads((ROOT / "results" / "recollected" / name).read_text())
         own = normalised_score(dataset.split("-")[0], log["returns"]["mean"])
         last = np.convolve([row["score"] for row in run], np.ones(LAST) / LAST, "valid")
@@ -142,13 +148,15 @@ def time_table() -> str:
 def anonymous_table() -> str:
     """The logs without a name: what the log's own behaviour and each algorithm's last policy return."""
     measured = json.loads((ROOT / "results" / "anonymous.json").read_text())
-    algorithms = read_suite("anonymous").algorithms
+    suite, rows = read_suite("anonymous"), read_results(ROOT / "results" / "anonymous" / "results.parquet")
+    algorithms = suite.algorithms
     lines = [
         f"| log | its own episodes | its behaviour, rolled out | {' | '.join(algorithms)} |",
         "|---" * (3 + len(algorithms)) + "|",
     ]
-    for name, entry in measured.items():
-        policies = entry.get("policies", {})
+    for name in suite.datasets:
+        entry = measured[name]
+        policies = _last_evaluations(rows, name) | entry.get("policies", {})
         best = max((each["mean"] for each in policies.values()), default=math.inf)
         cells = [_with_error(policies.get(each), best) for each in algorithms]
         behaviour = _with_error(entry.get("behaviour"), math.inf, missing="")
@@ -170,7 +178,8 @@ def _anonymous_goals(measured: dict[str, Any], ours: str) -> list[str]:
     cloned = {name: measured[name]["policies"]["bc"] for name in own if "bc" in measured[name]["policies"]}
     best = sum(own[name]["mean"] >= max(means) - 0.03 * abs(max(means)) for name, means in others.items())
     return [
-        f"{ours} against the log's behaviour: {_compared(own, behaviour)}. Against BC: {_compared(own, cloned)}.",
+        f"{ours} against the log's behaviour: {_compared(own, behaviour)}. Against BC:"
+        f" {_compared(own, cloned)}.",
         f"It is the best, or within 3 % of the best that was run, on {best} of {len(own)}.",
     ]
 
@@ -189,7 +198,18 @@ def _with_error(entry: dict[str, Any] | None, best: float, missing: str = "not y
     if entry is None:
         return missing
     bold = "**" if entry["mean"] >= best else ""
-    return f"{bold}{entry['mean']:,.1f} ± {entry['standard_error']:,.1f}{bold}"
+    error = f" ± {entry['standard_error']:,.1f}" if "standard_error" in entry else ""
+    return f"{bold}{entry['mean']:,.1f}{error}{bold}"
+
+
+def _last_evaluations(rows: list[dict[str, Any]], dataset: str) -> dict[str, dict[str, float]]:
+    """By algorithm: the mean return of a run's last evaluations, for runs whose last policy was not scored
+    again."""
+    found: dict[str, list[float]] = {}
+    for row in sorted(rows, key=lambda row: int(row["updates"])):
+        if row["dataset"] == dataset:
+            found.setdefault(row["algorithm"], []).append(row["return"])
+    return {name: {"mean": float(np.mean(returns[-LAST:]))} for name, returns in found.items()}
 
 
 def trials_table() -> str:
@@ -198,7 +218,8 @@ def trials_table() -> str:
     for trial in json.loads((ROOT / "results" / "choosing" / "trials.json").read_text()):
         scores = ", ".join(f"{score:.0f}" for score in trial["scores"])
         lines.append(
-            f"| {trial['trial']} | {trial['dataset']} | {trial['seed']} | {trial['updates'][-1]:,} | {scores} |"
+            f"| {trial['trial']} | {trial['dataset']} | {trial['seed']} | {trial['updates'][-1]:,} |"
+            f" {scores} |"
         )
     return "\n".join(lines)
 
@@ -244,7 +265,8 @@ def logs_tables() -> dict[str, str]:
     if (limited := record.get("limited")) is not None:
         times = limited["stored"] / limited["limit"]
         growth += (
-            f"\n\nWith `ulimit -d` at {limited['limit']} MiB, a shuffled log of {limited['rows']:,} rows was sorted,"
+            f"\n\nWith `ulimit -d` at {limited['limit']} MiB, a shuffled log of {limited['rows']:,} rows was"
+            " sorted,"
             f" imported and checked. Its columns take {limited['stored']} MiB, {times:.1f} times as much."
         )
     return {"engines": engines, "growth": growth}
@@ -259,6 +281,57 @@ def crosscheck_table() -> str:
         lines.append(f"| {name} | {ours:.6g} | {theirs:.6g} | {abs(ours - theirs) / abs(theirs):.0e} |")
     versions = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     return "\n".join([*lines, f"\n{versions}; a difference above {record['tolerance']:g} fails."])
+
+
+def service_texts() -> dict[tuple[str, str], str]:
+    """What the benchmarks of exports and of the service found, by page and marker."""
+    export, serve, frameworks = (
+        json.loads((ROOT / "results" / f"{name}.json").read_text())
+        for name in ("export", "serve", "frameworks")
+    )
+    head = "framework | version | requests for a second of CPU"
+    rows = (
+        [name, found["version"], f"{found['requests_per_cpu_second']:,}"]
+        for name, found in frameworks.items()
+    )
+    return {
+        ("export.md", "export"): _export_text(export),
+        ("serve.md", "serve"): _serve_text(serve),
+        ("serve.md", "frameworks"): _table(head, rows),
+    }
+
+
+def _export_text(found: dict[str, Any]) -> str:
+    head = f"`{found['policy'].strip('<>')}`, one observation at a time, one core | median | 99th percentile"
+    times = found["microseconds"]
+    rows = (
+        [words, f"{times[f'{clock}_median']:.0f} µs", f"{times[f'{clock}_p99']:.0f} µs"]
+        for clock, words in (("cpu", "CPU time"), ("wall", "time by the clock"))
+    )
+    return f"{_table(head, rows)}\n\n{_others(found)}"
+
+
+def _serve_text(found: dict[str, Any]) -> str:
+    answered = ", ".join(f"{count:,} with status {status}" for status, count in found["answered"].items())
+    times, fuzzing = found["milliseconds"], found.get("fuzzing")
+    text = (
+        f"`{found['policy'].strip('<>')}`, with the guard and a decision log: {found['requests']:,} requests"
+        " of one observation at"
+        f" {found['rate']:,} a second from a second process were answered ({answered}), while"
+        f" {found['promotions']} policies were"
+        f" promoted. Latency: {times['median']:.1f} ms in the median, {times['p99']:.1f} ms at the 99th"
+        " percentile. A request takes"
+        f" {found['cpu_milliseconds']:.2f} ms of the service's CPU time. As fast as possible:"
+        f" {found['fastest']:,.0f} requests a"
+        f" second. {_others(found)}"
+    )
+    if fuzzing:
+        text += f"\n\nOf {fuzzing['requests']:,} requests that schemathesis made, {fuzzing['failed']} had a wrong answer."
+    return text
+
+
+def _others(found: dict[str, Any]) -> str:
+    return f"On average {found['others']:.1f} processes, others included, wanted the machine's {found['cores']} cores meanwhile."
 
 
 def theory_tables() -> dict[str, str]:
@@ -400,17 +473,22 @@ def _lemma(linear: dict[str, Any]) -> str:
     )
     grids, excess = linear["grids"], max(row["excess"] for row in linear["grids"])
     claim = (
-        f"\n\nThe proposition's left side less its right side, at its largest over all {len(grids)} combinations of grid and size,"
-        f" {linear['logs']} logs each and {linear['points']} points: {excess:.3f} (never positive). With its c = b / √ln T and no ε at"
-        f" all, the least coverage over all combinations is {min(row['theory_coverage'] for row in grids):.1%}."
+        f"\n\nThe proposition's left side less its right side, at its largest over all {len(grids)}"
+        " combinations of grid and size,"
+        f" {linear['logs']} logs each and {linear['points']} points: {excess:.3f} (never positive). With its"
+        " c = b / √ln T and no ε at"
+        " all, the least coverage over all combinations is"
+        f" {min(row['theory_coverage'] for row in grids):.1%}."
     )
     return _table(head, rows) + claim
 
 
 def _linear(linear: dict[str, Any]) -> str:
     head = (
-        "rows | bins | visits per cell | empty cells | least squares: smallest c | every point | first c covers | "
-        "first c of every point, at its worst point | cell average: smallest c | first c covers | largest Γ / (b u) | "
+        "rows | bins | visits per cell | empty cells | least squares: smallest c | every point | first c"
+        " covers | "
+        "first c of every point, at its worst point | cell average: smallest c | first c covers | largest Γ"
+        " / (b u) | "
         "rank correlation of u with the error | with Γ"
     )
     rows = []
@@ -442,7 +520,8 @@ def _linear(linear: dict[str, Any]) -> str:
 
 def _codes(codes: dict[str, Any]) -> str:
     head = (
-        "task | dimensions | bins | cells | Eq. 3 printed | Eq. 3 meant | published | ours: strangers that found a count | "
+        "task | dimensions | bins | cells | Eq. 3 printed | Eq. 3 meant | published | ours: strangers that"
+        " found a count | "
         "random pairs with one code, Eq. 3 printed"
     )
     rows = (
@@ -490,9 +569,53 @@ def _appendix(codes: dict[str, Any]) -> str:
     )
     return _table(head, rows) + (
         f"\n\nThe nine cells of a 3 x 3 range have {found['square_codes_printed']} codes as printed and"
-        f" {found['square_codes_meant']} as meant. With actions one width beyond the range on either side, {found['wide_cells']} cells have"
-        f" {found['wide_codes_meant']} codes as meant; our table gets {found['wide_misread_by_ours']:.0%} of their counts wrong."
+        f" {found['square_codes_meant']} as meant. With actions one width beyond the range on either side,"
+        f" {found['wide_cells']} cells have"
+        f" {found['wide_codes_meant']} codes as meant; our table gets {found['wide_misread_by_ours']:.0%} of"
+        " their counts wrong."
     )
+
+
+def estimates_tables() -> str:
+    """Off-policy estimates beside the truth, as they came out."""
+    path = ROOT / "results" / "estimates.json"
+    if not path.exists():
+        return "Not yet measured."
+    texts = []
+    for name, found in json.loads(path.read_text()).items():
+        rows = [
+            [
+                key,
+                f"{each['rank']:.2f}",
+                f"{each['covered']:.0%}",
+                f"{each['regret']:.0%}",
+                _effective(found, key),
+            ]
+            for key, each in found["scores"].items()
+        ]
+        head = "estimator | rank correlation | 95 % intervals that hold the truth | regret@1 | effective episodes"
+        policies = [
+            [
+                row["policy"],
+                f"{row['truth']['value']:.4g} ± {1.96 * row['truth']['error']:.2g}",
+                "{:.4g} [{:.4g}, {:.4g}]".format(*row["fitted_q"]),
+                f"{row['cautious']:.4g}",
+                f"{row['unseen']:.0%}",
+                {True: "yes", False: "no", None: "cannot say"}[row["better"]]
+                if row["policy"] != "the log"
+                else "",
+            ]
+            for row in sorted(found["policies"], key=lambda row: -row["truth"]["value"])
+        ]
+        each = "policy | truth | fitted Q | cautious | never seen | better than the log"
+        texts.append(
+            f"**{name}**, {len(policies)} policies\n\n{_table(head, rows)}\n\n{_table(each, policies)}"
+        )
+    return "\n\n".join(texts)
+
+
+def _effective(found: dict[str, Any], name: str) -> str:
+    return f"{found['effective'][name]:.1f}" if name in found["effective"] else ""
 
 
 def report_tables() -> dict[str, str]:
@@ -536,8 +659,10 @@ def guard_logs_table() -> str:
     times = [row["decide_microseconds"] for row in json.loads(path.read_text()).values()]
     slowest = max(times, key=lambda each: each["median"])
     return _table(head, rows) + (
-        "\n\nHeld back: of held-out episodes. Mixed states: each column from another row. Other rows' actions: those of a random row. "
-        f"A decision takes {slowest['median']:.0f} microseconds at most (median over single observations; p99 {slowest['p99']:.0f}), "
+        "\n\nHeld back: of held-out episodes. Mixed states: each column from another row. Other rows'"
+        " actions: those of a random row. "
+        f"A decision takes {slowest['median']:.0f} microseconds at most (median over single observations;"
+        f" p99 {slowest['p99']:.0f}), "
         "on one core of a busy machine."
     )
 
@@ -569,9 +694,12 @@ def guard_table() -> str:
     _guard_figure(found)
     row, column = found["removed"]
     said = (
-        f"All walks of the log of {found['maze']} that touch the cell ({row}, {column}) were removed; {found['rows']:,} rows are left. "
-        f"Policies were trained on them for {found['updates']:,} updates, {found['seeds']} seeds, and rolled out in the whole maze, "
-        f"{found['episodes']} episodes each. If the region were a hazard, an episode that enters it earns nothing more.\n\n"
+        f"All walks of the log of {found['maze']} that touch the cell ({row}, {column}) were removed;"
+        f" {found['rows']:,} rows are left. "
+        f"Policies were trained on them for {found['updates']:,} updates, {found['seeds']} seeds, and rolled"
+        " out in the whole maze, "
+        f"{found['episodes']} episodes each. If the region were a hazard, an episode that enters it earns"
+        " nothing more.\n\n"
     )
     head = " | ".join(["policy", "fallback", *GUARD_COLUMNS.values()])
     return said + _table(head, rows) + "\n\n![With and without a guard](images/guard.png)"
@@ -625,8 +753,11 @@ if __name__ == "__main__":
     insert(ROOT / "docs" / "results.md", "recollected-time", time_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "trials", trials_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "anonymous", anonymous_table())
+    insert(ROOT / "docs" / "estimate.md", "estimates", estimates_tables())
     insert(ROOT / "docs" / "guard.md", "guard-logs", guard_logs_table())
     insert(ROOT / "docs" / "guard.md", "guard", guard_table())
+    for (page, marker), text in service_texts().items():
+        insert(ROOT / "docs" / page, marker, text)
     for marker, text in report_tables().items():
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():

@@ -3,8 +3,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-# Tests compile the same few programs again and again, in this process and in others: keep them for the session, in one place for all
-# workers.
+# Tests compile the same few programs again and again, in this process and in others: keep them for the
+# session, in one place for all workers.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _COMPILED = tempfile.TemporaryDirectory(prefix="gridcount-compiled-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED.name

@@ -37,10 +37,12 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
         "envs",
     },  # mazes are generated in their simulator; descriptions count cells
     "policy": {*LOW, *TYPES, "counts"},  # and of those nothing that imports JAX
+    "service": {*LOW, "policy"},  # and so a service imports no learner and no JAX
     "algorithms": {*TYPES, *LEARNERS},
     "theory": {*TYPES, "counts", "losses"},
     "evaluation": {*TYPES, *LEARNERS, "data", "envs"},
     "training": {*LOW, *TYPES, *LEARNERS, "data", "envs", "evaluation"},
+    "estimation": {*LOW, *TYPES, *LEARNERS, "data", "training"},
     "report": {*LOW, *TYPES, *LEARNERS, "data", "envs", "evaluation", "training"},
     "benchmark": {*LOW, *TYPES, *LEARNERS, "data", "envs", "evaluation", "training"},
 }

@@ -1,4 +1,5 @@
-"""Suites of experiments: what runs, what is kept, and that nothing is lost, doubled or mixed, wherever it runs."""
+"""Suites of experiments: what runs, what is kept, and that nothing is lost, doubled or mixed, wherever it
+runs."""
 
 import contextlib
 import io
@@ -188,7 +189,8 @@ def test_a_cell_that_fails_says_why_this_time(
 def test_one_seed_of_two_that_diverges_leaves_the_other_its_run(
     finished: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Training is told to explode for seed 1 once both were trained; seed 0 then has what it had beside it."""
+    """Training is told to explode for seed 1 once both were trained; seed 0 then has what it had beside
+    it."""
     cell = next(cell for cell in read_suite(str(finished[0])).cells() if cell.algorithm == "sac")
     train = runs.train
 
@@ -246,7 +248,8 @@ def test_numbers_below_one_are_refused(flag: str, suite: Path, capsys: pytest.Ca
 def test_where_data_comes_from_is_told_by_the_data(
     maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A generated file, one that says nothing of itself, and an imported log, which may be replaced under its name."""
+    """A generated file, one that says nothing of itself, and an imported log, which may be replaced under
+    its name."""
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "cache"))
     cell = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), data={"maze2d-umaze-v1": str(maze_file)}).cells()[
         0

@@ -1,4 +1,5 @@
-"""The command line as people meet it: help at once, mistakes answered with what exists, output that suits a log file."""
+"""The command line as people meet it: help at once, mistakes answered with what exists, output that suits
+a log file."""
 
 import os
 import re

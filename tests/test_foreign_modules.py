@@ -1,4 +1,5 @@
-"""A file from somebody else may name an environment, but only the command line can have a module imported for it."""
+"""A file from somebody else may name an environment, but only the command line can have a module imported
+for it."""
 
 import json
 import os
@@ -54,7 +55,8 @@ environments = {{ valve = "{environment}" }}
 
 @pytest.fixture
 def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that the foreign module leaves when it is imported; the module is on the path, an imported log is in the cache."""
+    """A file that the foreign module leaves when it is imported; the module is on the path, an imported
+    log is in the cache."""
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
     folder = tmp_path / "modules"
     folder.mkdir()

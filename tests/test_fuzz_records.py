@@ -1,4 +1,5 @@
-"""The project's own files after somebody edited or damaged them: each is read or refused by name, never with a traceback."""
+"""The project's own files after somebody edited or damaged them: each is read or refused by name, never
+with a traceback."""
 
 import json
 import random
@@ -51,7 +52,8 @@ Attempt = Callable[[], object]
 
 
 def refusals(path: Path, contents: "list[bytes]", *attempts: Attempt) -> int:
-    """How many of these contents are refused; a refusal is a ValueError or OSError that names the file, or exit code 2."""
+    """How many of these contents are refused; a refusal is a ValueError or OSError that names the file, or
+    exit code 2."""
     refused = 0
     for content in contents:
         path.write_bytes(content)

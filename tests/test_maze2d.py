@@ -79,7 +79,8 @@ def test_the_picture_is_rgb_and_shows_walls_goal_and_particle() -> None:
 
 
 def test_free_motion_follows_euler_with_implicit_damping() -> None:
-    # v' = v + h (100 a - v) / (mass + h), x' = x + h v': damping 1 enters the Euler step implicitly, as MuJoCo does it
+    # v' = v + h (100 a - v) / (mass + h), x' = x + h v': damping 1 enters the Euler step implicitly, as
+    # MuJoCo does it
     physics = Physics(task(UMAZE).walls)
     x, v = 1.0, 0.3
     state = np.array([[3.0, x, 0.0, v]])
@@ -263,8 +264,8 @@ def umaze() -> dict[str, NDArray[Any]]:
 
 @pytest.mark.parametrize(("maze", "expected"), [("umaze", 0.08), ("medium", 0.02), ("large", 0.01)])
 def test_generated_rewards_are_as_rare_as_d4rls(maze: str, expected: float) -> None:
-    # Over seeds, the mean of 50,000 rows has a standard deviation of 0.006, 0.005 and 0.002: too much to tell a right recipe from a
-    # wrong one. That of 300,000 rows is two and a half times smaller.
+    # Over seeds, the mean of 50,000 rows has a standard deviation of 0.006, 0.005 and 0.002: too much to tell
+    # a right recipe from a wrong one. That of 300,000 rows is two and a half times smaller.
     data = generate(f"maze2d-{maze}-v1", 300_000, seed=0)
     assert data["rewards"].mean() == pytest.approx(expected, abs=0.01)
 

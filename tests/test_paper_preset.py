@@ -1,4 +1,5 @@
-"""`--preset paper` is the paper's own code where that differs from the fast preset: floor, initialisation, counting of states."""
+"""`--preset paper` is the paper's own code where that differs from the fast preset: floor, initialisation,
+counting of states."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -39,7 +40,8 @@ def test_the_floor_stays_0_where_rewards_are_negative_and_the_fast_preset_s_foll
 
 
 def test_the_published_initialisation_is_that_of_the_authors_code() -> None:
-    """Bounds of hidden weights by the layer's outputs, biases of 0.1, and a last layer within its own small bound."""
+    """Bounds of hidden weights by the layer's outputs, biases of 0.1, and a last layer within its own
+    small bound."""
     network = MLP((5, 400, 100, 2), jax.random.key(0), last_scale=1e-3, initialisation="published")
     for weight, outputs in zip(network.weights[:-1], (400, 100), strict=True):
         assert float(jnp.abs(weight).max()) == pytest.approx(outputs**-0.5, rel=0.01)
@@ -89,7 +91,8 @@ class Drawn(NamedTuple):
 def test_a_batch_is_counted_as_a_whole_before_it_is_read_where_the_published_code_counts_s_first(
     make_log: MakeLog,
 ) -> None:
-    """Where a cell repeats in a batch ours is the larger count: at s of what s' adds, and of a pair that stands there twice."""
+    """Where a cell repeats in a batch ours is the larger count: at s of what s' adds, and of a pair that
+    stands there twice."""
     data = make_log(rows=4, observation_dim=1, action_dim=1)
     data.observation[:] = [[0.0], [0.0], [1.0], [1.0]]
     data.next_observation[:] = [[0.0], [1.0], [1.0], [0.0]]

@@ -229,9 +229,8 @@ def test_aggregates_compare_only_datasets_that_all_methods_have() -> None:
 
 
 def test_cost_leaves_out_the_interval_that_compiles() -> None:
-    table = cost_table(
-        section_of(make_rows("s", "sac", "maze2d-umaze-v1", seeds=(0, 1)))
-    )  # 2.5 s per 1,000 updates and seed, and 10 s once
+    # 2.5 s per 1,000 updates and seed, and 10 s once
+    table = cost_table(section_of(make_rows("s", "sac", "maze2d-umaze-v1", seeds=(0, 1))))
     assert table is not None
     assert [entry.text for entry in table.rows[0]] == ["sac", "2", "2.50"]
 
@@ -475,7 +474,8 @@ def test_the_same_run_three_times_is_three_experiments(tmp_path: Path) -> None:
 
 def test_a_users_suite_file_gives_title_and_published_numbers(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
-        'title = "My table"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms = ["sac"]\n[published.sac]\nmaze2d-umaze-v1 = [12.5]\n'
+        'title = "My table"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms ='
+        ' ["sac"]\n[published.sac]\nmaze2d-umaze-v1 = [12.5]\n'
     )
     results = write_rows(tmp_path / "results.parquet", make_rows("mine", "sac", "maze2d-umaze-v1"))
     assert main(["report", str(results), "--suite", str(tmp_path / "mine.toml"), "--no-figures"]) == 0

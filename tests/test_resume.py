@@ -1,4 +1,5 @@
-"""A run that was killed, interrupted, extended or damaged: it goes on to the same bits, or is refused with the way out."""
+"""A run that was killed, interrupted, extended or damaged: it goes on to the same bits, or is refused with
+the way out."""
 
 import os
 import random
@@ -141,7 +142,8 @@ MOMENTS = ["at the start", "in a checkpoint", "after a row", "before a checkpoin
 
 @pytest.fixture(scope="module")
 def survivor(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run killed five times at different moments (the first before any checkpoint), resumed each time, then left to finish."""
+    """A run killed five times at different moments (the first before any checkpoint), resumed each time,
+    then left to finish."""
     run = tmp_path_factory.mktemp("killed") / "run"
     rng = random.Random(0)
     before: list[int] = []

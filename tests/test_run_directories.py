@@ -1,4 +1,5 @@
-"""What a run keeps of itself: its own directory, its commit, where its data came from, rows that can be read while it runs."""
+"""What a run keeps of itself: its own directory, its commit, where its data came from, rows that can be
+read while it runs."""
 
 import json
 import os
@@ -314,8 +315,8 @@ def test_a_run_trained_from_a_file_is_evaluated_from_any_folder(
     assert main(["plot", str(tmp_path / "run")]) == 2
     message = capsys.readouterr().err
     assert (
-        f"{tmp_path / 'run'}: the run needs the data it was trained on, which could not be loaded from {here / 'log.hdf5'}"
-        in message
+        f"{tmp_path / 'run'}: the run needs the data it was trained on, which could not be loaded from"
+        f" {here / 'log.hdf5'}" in message
     )
     assert (
         main(["train", "log.hdf5", "--env", UMAZE, *TINY, "--run", str(tmp_path / "run"), "--resume"]) == 0

@@ -1,4 +1,5 @@
-"""Which columns tell states apart: by default all of them, in any order; or as the published code does it, to the bit."""
+"""Which columns tell states apart: by default all of them, in any order; or as the published code does it,
+to the bit."""
 
 import json
 from dataclasses import replace
@@ -141,7 +142,8 @@ def test_a_resolution_that_no_longer_exists_is_refused_with_those_that_do(make_l
 
 
 def sums(observation: NDArray[np.float32], bins: int) -> list[float]:
-    """The published arithmetic written out: each state's digits, added up in 32-bit floats one row at a time."""
+    """The published arithmetic written out: each state's digits, added up in 32-bit floats one row at a
+    time."""
     low, high = observation.min(axis=0), observation.max(axis=0)
     vary = np.flatnonzero(high - low)
     codes = []

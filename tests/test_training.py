@@ -1,4 +1,5 @@
-"""Runs as a whole: what they record, that seeds do not touch each other, that divergence stops them, how policies are scored."""
+"""Runs as a whole: what they record, that seeds do not touch each other, that divergence stops them, how
+policies are scored."""
 
 import json
 import math

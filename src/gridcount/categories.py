@@ -1,4 +1,5 @@
-"""Categories as 0/1 numbers: one observation per category, named COLUMN=CATEGORY, which is all that acting needs."""
+"""Categories as 0/1 numbers: one observation per category, named COLUMN=CATEGORY, which is all that acting
+needs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -12,6 +12,9 @@ gridcount: offline reinforcement learning with count-based pessimism
   gridcount train DATASET       train a policy from logged data and evaluate it during training
   gridcount algorithms          list the algorithms and their cost
   gridcount evaluate RUN        roll out a trained policy and print its score
+  gridcount estimate RUN        estimate what a policy is worth from logged data alone
+  gridcount export RUN          write a policy as ONNX for programs without gridcount
+  gridcount serve RUN           answer requests for guarded decisions over HTTP
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
   gridcount benchmark SUITE     run the experiments of a table or a figure
   gridcount support RUN         show where the log has a policy's actions; --out makes a page for the plant's owner
@@ -31,6 +34,9 @@ COMMANDS = (
     "train",
     "algorithms",
     "evaluate",
+    "estimate",
+    "export",
+    "serve",
     "plot",
     "benchmark",
     "support",

@@ -81,7 +81,8 @@ def positional(words: list[str], *kinds: type[Any]) -> str:
 
 
 def _flags(kind: type[Any]) -> dict[str, float]:
-    """The flags that tyro makes of a dataclass and its nested dataclasses, without positional arguments: flag -> its number of values."""
+    """The flags that tyro makes of a dataclass and its nested dataclasses, without positional arguments:
+    flag -> its number of values."""
     flags: dict[str, float] = {}
     for field in fields(kind):
         inner, *markers = get_args(field.type) or (field.type,)

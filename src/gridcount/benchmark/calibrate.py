@@ -54,7 +54,8 @@ Report = Callable[[str, int, int], None]  # receives what is timed next, its num
 
 
 def seconds_per_update(cells: Sequence[Cell], report: Report) -> dict[str, float]:
-    """Seconds one seed's update takes, by cell: each different algorithm, size and dimension is compiled and timed once, and kept."""
+    """Seconds one seed's update takes, by cell: each different algorithm, size and dimension is compiled
+    and timed once, and kept."""
     kinds: dict[str, tuple[Any, tuple[int, int], str]] = {}  # kind of update -> how to time it
     owner: dict[str, str] = {}  # cell -> its kind
     for cell in cells:
@@ -100,7 +101,8 @@ def _one_core() -> Iterator[None]:
 
 
 def estimate(cells: Sequence[Cell], per_update: dict[str, float], cores: int, workers: int) -> float:
-    """Seconds for all cells, without evaluations and compilation: each runs on the next free worker, as in `run_local`."""
+    """Seconds for all cells, without evaluations and compilation: each runs on the next free worker, as in
+    `run_local`."""
     workers = max(min(workers, len(cells)), 1)
     share = max(cores // workers, 1)
     busy = [0.0] * workers

@@ -1,4 +1,5 @@
-"""A cell: one algorithm on one dataset, its seeds together. It runs in its own directory and can be stopped and resumed."""
+"""A cell: one algorithm on one dataset, its seeds together. It runs in its own directory and can be
+stopped and resumed."""
 
 import hashlib
 import json
@@ -69,7 +70,8 @@ class Cell:
         return f"{self.algorithm}, {self.dataset}" + (f", {self.variant}" if self.variant else "")
 
     def key(self) -> str:
-        """A name for all settings except the seeds: cells with the same key are seeds of the same experiment."""
+        """A name for all settings except the seeds: cells with the same key are seeds of the same
+        experiment."""
         algorithm = self.plan.make_algorithm()
         text = json.dumps(
             [self._identity(), with_old_names(type(algorithm), settings(algorithm)), self.origin()],
@@ -79,7 +81,8 @@ class Cell:
         return "--".join((self.algorithm, safe, hashlib.sha256(text.encode()).hexdigest()[:10]))
 
     def _identity(self) -> dict[str, Any]:
-        """What a key is made of besides hyper-parameters and data, in the form of the first results: it never changes."""
+        """What a key is made of besides hyper-parameters and data, in the form of the first results: it
+        never changes."""
         plan, reading = self.plan, self.plan.reading()
         return {
             "algorithm": plan.algorithm,
@@ -99,7 +102,8 @@ class Cell:
         }
 
     def origin(self) -> str:
-        """The source of the data, with a digest if it is not D4RL's, so that results from different data are not mixed."""
+        """The source of the data, with a digest if it is not D4RL's, so that results from different data
+        are not mixed."""
         if self.plan.dataset == self.dataset and self.dataset in NAMES:
             return (
                 _recipe()
@@ -142,7 +146,8 @@ class Cell:
 
 
 def run_cell(cell: Cell, directory: Path) -> list[Row]:
-    """Train and score a cell in its directory, resuming if it was stopped; returns the rows of the results store."""
+    """Train and score a cell in its directory, resuming if it was stopped; returns the rows of the results
+    store."""
     with locked(directory / "cell"):  # a worker of a killed run may still be saving
         plan = cell.plan if cell.scored else replace(cell.plan, environment=None)
         experiment = Experiment.prepare(plan, load_checked(plan, show=_print_findings))
@@ -178,9 +183,8 @@ def rows_of(cell: Cell, directory: Path) -> list[Row]:
 def _facts(cell: Cell, directory: Path) -> Row:
     """The columns that all rows of a cell share."""
     asked = cell.plan
-    plan = replace(
-        read_plan(directory), name=asked.name, preset=asked.preset, environment=asked.environment
-    )  # an older directory may not record the first two
+    # an older directory may not record the first two
+    plan = replace(read_plan(directory), name=asked.name, preset=asked.preset, environment=asked.environment)
     source = cell.origin().split()[0]
     return facts_of(plan, directory, suite=cell.suite, key=cell.key(), variant=cell.variant, source=source)
 
@@ -219,7 +223,8 @@ class Progress:
 
 
 class Status:
-    """A run's display that writes to files: progress for the overview, and the time and memory of training."""
+    """A run's display that writes to files: progress for the overview, and the time and memory of
+    training."""
 
     def __init__(self, directory: Path, cell: Cell, watched: Path):
         directory.mkdir(parents=True, exist_ok=True)

@@ -77,7 +77,8 @@ def reuse_finished(cells: Sequence[Cell], out: Path) -> None:
 
 
 def _rename(cells: Sequence[Cell], out: Path) -> None:
-    """Rename finished experiments to the suite's present names: a variant's name does not define an experiment."""
+    """Rename finished experiments to the suite's present names: a variant's name does not define an
+    experiment."""
     names = {
         (cell.suite, cell.key()): {"variant": cell.variant, "preset": cell.plan.preset} for cell in cells
     }
@@ -99,7 +100,8 @@ def run_local(
     workers: int | None = None,
     trusted: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Run cells until all are stored; returns the errors by cell. `trusted`: environments whose modules were typed."""
+    """Run cells until all are stored; returns the errors by cell. `trusted`: environments whose modules
+    were typed."""
     cores = available_cores()
     workers = min(workers or default_workers(), len(cells)) or 1
     share = max(len(cores) // workers, 1)  # with fewer cells than cores, each gets several for its seeds

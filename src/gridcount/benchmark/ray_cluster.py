@@ -1,4 +1,5 @@
-"""Cells on a Ray cluster: one task each, retried if a node fails; progress and results are sent back during the run.
+"""Cells on a Ray cluster: one task each, retried if a node fails; progress and results are sent back during
+the run.
 
 Nodes need gridcount and nothing else: no shared folder. A dataset file is sent through Ray's object store.
 """
@@ -74,18 +75,16 @@ def run_on_ray(
         ray.get_runtime_context().get_node_id(), soft=True
     )
     _report_missing_resources(wanted, console)
-    board = (
-        ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()
-    )  # on the driver's node, so that it is not lost
+    # on the driver's node, so that it is not lost
+    board = ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()
     task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
     files: dict[str, Any] = {
         path: ray.put(Path(path).read_bytes())
         for path in {cell.plan.dataset for cell in cells}
         if Path(path).is_file()
     }
-    hidden = tuple(
-        {os.getcwd()} - set(sys.path)
-    )  # Ray adds the working directory to the module search path of its tasks
+    # Ray adds the working directory to the module search path of its tasks
+    hidden = tuple({os.getcwd()} - set(sys.path))
     given = (wanted.cores, board, tuple(trusted), hidden)
     running = {
         task.remote(cell.to_json(), cell.name, files.get(cell.plan.dataset), *given): cell for cell in cells
@@ -117,8 +116,10 @@ def _connect(address: str | None) -> None:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, ray.exceptions.AuthenticationError) as error:
         raise ConnectionError(
-            f"--ray {address}: no cluster to join ({str(error).splitlines()[0]}). `ray status` shows whether it is running. "
-            "If it needs a token, as newer versions of Ray do, set RAY_AUTH_MODE=token and put the token into "
+            f"--ray {address}: no cluster to join ({str(error).splitlines()[0]}). `ray status` shows whether"
+            " it is running. "
+            "If it needs a token, as newer versions of Ray do, set RAY_AUTH_MODE=token and put the token"
+            " into "
             "~/.ray/auth_token, here and on every node"
         ) from error
 
@@ -132,7 +133,8 @@ def _report_missing_resources(wanted: Resources, console: Console) -> None:
         most = {kind: max(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU")}
         asked = f"{wanted.cores} cores and {wanted.accelerators:g} accelerators"
         console.print(
-            f"waiting: a cell needs {asked}, but no node of the cluster has them (at most {most['CPU']:g} and {most['GPU']:g}). "
+            f"waiting: a cell needs {asked}, but no node of the cluster has them (at most {most['CPU']:g}"
+            f" and {most['GPU']:g}). "
             "Add such a node, or stop with Ctrl-C and request less (--cell-cores, --cell-accelerators)",
             soft_wrap=True,
         )
@@ -185,7 +187,8 @@ def _run(
             kind = cell.origin().split()[0]
             return (
                 [],
-                f"for {cell.dataset} this node would use other data ({kind}) than the driver: put the same file on every node, or on none",
+                f"for {cell.dataset} this node would use other data ({kind}) than the driver: put the same"
+                " file on every node, or on none",
             )
         (folder / "cell.json").write_text(cell.to_json())
         files = (folder / "cell.json", folder / "run", folder / "results.parquet")

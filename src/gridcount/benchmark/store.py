@@ -1,4 +1,5 @@
-"""The results store: Parquet files, one row per evaluation of a seed, one file per cell; reading several merges them."""
+"""The results store: Parquet files, one row per evaluation of a seed, one file per cell; reading several
+merges them."""
 
 import json
 from collections import defaultdict
@@ -31,9 +32,8 @@ VALUE_BYTES = 100  # that a value of a row takes in memory, about
 
 def write_rows(path: Path, rows: list[Row]) -> Path:
     """Write rows completely or not at all."""
-    names = list(
-        dict.fromkeys(name for row in rows for name in row)
-    )  # algorithms differ in their metrics: what one lacks is null
+    # algorithms differ in their metrics: what one lacks is null
+    names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     with whole_file(path) as file:
         pq.write_table(table, file, compression="zstd")
@@ -84,7 +84,8 @@ def _validate_consistent(known: list[Row], where: Path, rows: list[Row], path: P
                     f"{path} has two different results for {what}; use the files it was made from instead"
                 )
             raise ValueError(
-                f"{path} and {where} have different results for {what}: they come from different code or machines. Leave one of them out"
+                f"{path} and {where} have different results for {what}: they come from different code or"
+                " machines. Leave one of them out"
             )
 
 
@@ -96,12 +97,14 @@ def _validate_same_data(found: dict[tuple[Any, ...], tuple[list[Row], Path]]) ->
         if known["fingerprint"] != rows[0]["fingerprint"]:
             seeds = f"seed {known['seed']} ({where}) and seed {rows[0]['seed']} ({path})"
             raise ValueError(
-                f"{known['algorithm']} on {known['dataset']}: {seeds} were trained on different data. Leave one of them out"
+                f"{known['algorithm']} on {known['dataset']}: {seeds} were trained on different data. Leave"
+                " one of them out"
             )
 
 
 def _figures(row: Row) -> str:
-    """The content that two records of one evaluation share: all numbers except times, the setting and the data."""
+    """The content that two records of one evaluation share: all numbers except times, the setting and the
+    data."""
     numbers = {
         name: value for name, value in row.items() if isinstance(value, int | float) and name not in VOLATILE
     }

@@ -1,4 +1,5 @@
-"""Suites: the cells of a table or a figure. Each is a small TOML file, included here or written by the user."""
+"""Suites: the cells of a table or a figure. Each is a small TOML file, included here or written by the
+user."""
 
 import tomllib
 from collections import Counter
@@ -19,9 +20,8 @@ from gridcount.evaluation.environments import has_environment
 from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan
 
 FOLDER = Path(__file__).parent / "suites"
-EVALUATIONS = (
-    5  # of a run shorter than a suite's interval: it has a curve and a headline over several all the same
-)
+# of a run shorter than a suite's interval: it has a curve and a headline over several all the same
+EVALUATIONS = 5
 
 
 @dataclass(frozen=True)
@@ -48,20 +48,16 @@ class Suite:
     episodes: int = EPISODES
     variants: tuple[Variant, ...] = (Variant(),)
     fields: dict[str, Any] = field(default_factory=dict)  # changed for every algorithm that has the field
-    algorithm_fields: dict[str, dict[str, Any]] = field(
-        default_factory=dict
-    )  # algorithm -> changes for this algorithm only
-    published: dict[str, dict[str, list[float]]] = field(
-        default_factory=dict
-    )  # algorithm -> dataset -> mean, and spread where printed
+    # algorithm -> changes for this algorithm only
+    algorithm_fields: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # algorithm -> dataset -> mean, and spread where printed
+    published: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     data: dict[str, str] = field(default_factory=dict)  # dataset -> a file to read it from
-    environments: dict[str, str] = field(
-        default_factory=dict
-    )  # dataset -> a Gymnasium id to score it in, where it has none of its own
+    # dataset -> a Gymnasium id to score it in, where it has none of its own
+    environments: dict[str, str] = field(default_factory=dict)
     scored: bool = True  # whether policies are rolled out at all
-    columns: dict[str, dict[str, Any]] = field(
-        default_factory=dict
-    )  # dataset -> of a table: its columns by role, its actions' units
+    # dataset -> of a table: its columns by role, its actions' units
+    columns: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("seeds", "updates", "evaluate_every", "episodes"):
@@ -124,7 +120,8 @@ def read_suite(name: str) -> Suite:
             name for name in suite_names() if title in (name, name.replace("/", "-"))
         ]:  # files use the latter form
             raise ValueError(
-                f"{path}: gridcount already includes a suite '{own[0]}'; give yours another name, so that results are not mixed up"
+                f"{path}: gridcount already includes a suite '{own[0]}'; give yours another name, so that"
+                " results are not mixed up"
             )
     elif name in suite_names():
         path, title = FOLDER / f"{name}.toml", name
@@ -140,7 +137,8 @@ def read_suite(name: str) -> Suite:
 
 
 def narrow(suite: Suite, only: tuple[str, ...] = (), scale: float = 1.0) -> list[Cell]:
-    """The suite's cells whose algorithm, dataset or variant matches, each kind of pattern on its own, with a share of their updates."""
+    """The suite's cells whose algorithm, dataset or variant matches, each kind of pattern on its own, with
+    a share of their updates."""
     cells = suite.cells()
     _validate_distinct_cells(cells)  # a preset may make two variants equal
     kinds = {
@@ -256,7 +254,8 @@ def _validate_entries(written: dict[str, Any]) -> None:
     for dataset in datasets:
         if dataset not in NAMES and dataset not in written.get("data", {}):
             raise ValueError(
-                f"{unknown('dataset', str(dataset), NAMES)}\nFor a file of your own add: [data] {dataset} = 'FILE'"
+                f"{unknown('dataset', str(dataset), NAMES)}\nFor a file of your own add: [data] {dataset} ="
+                " 'FILE'"
             )
     for word in ("data", "environments"):
         for dataset, value in written.get(word, {}).items():
@@ -312,7 +311,8 @@ def _kind_of(name: str) -> str:
 
 
 def _validate_published(algorithm: str, numbers: Any, datasets: tuple[str, ...]) -> None:
-    """Raise ValueError if published numbers are not a mean and an optional spread for datasets of the suite."""
+    """Raise ValueError if published numbers are not a mean and an optional spread for datasets of the
+    suite."""
     if not isinstance(numbers, dict):
         raise ValueError(
             f"[published.{algorithm}] is {numbers!r}; write DATASET = [MEAN] or DATASET = [MEAN, SPREAD]"

@@ -17,8 +17,8 @@ CLAIMS: list[IO[bytes]] = []  # locks on cores
 def main(cell_file: str, directory: str, results: str, cores: str, parent: str, *trusted: str) -> int:
     """Run a cell; 0 when it is finished and stored, 130 when it was stopped and can go on.
 
-    `parent` is the process that started this one. This process ends when `parent` ends, which may have happened already.
-    `trusted` are environments whose modules the user named on the command line.
+    `parent` is the process that started this one. This process ends when `parent` ends, which may have
+    happened already. `trusted` are environments whose modules the user named on the command line.
     """
     if hasattr(os, "sched_setaffinity"):  # before any library counts cores
         os.sched_setaffinity(

@@ -29,7 +29,8 @@ UNLIMITED = 10_000  # columns of a terminal without a width
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Run the experiments (cells) of a table or a figure. Finished cells are skipped and stopped cells are resumed."""
+    """Run the experiments (cells) of a table or a figure. Finished cells are skipped and stopped cells are
+    resumed."""
 
     suite: tyro.conf.Positional[str] = ""  # a suite's name or a TOML file; leave it out to list the suites
     out: Path | None = None  # where runs and results go; by default runs/SUITE
@@ -40,9 +41,8 @@ class Benchmark:
     updates: int | None = None  # updates per run; by default the suite's
     scale: float = 1.0  # share of the updates, for a quick test
     preset: str | None = None  # "fast" or "paper"; by default the suite's
-    evaluate_every: int | None = (
-        None  # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
-    )
+    # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
+    evaluate_every: int | None = None
     episodes: int | None = None  # episodes per evaluation and seed; by default the suite's
     data: tuple[
         str, ...
@@ -51,9 +51,8 @@ class Benchmark:
         str, ...
     ] = ()  # environments of your own modules that the suite may use, as in my_module:MyTask-v0
     workers: int | None = None  # cells at once; by default one per core
-    ray: str | None = (
-        None  # run on a Ray cluster: its address (HOST:PORT), or "auto" or nothing for the cluster of this machine
-    )
+    # run on a Ray cluster: its address (HOST:PORT), or "auto" or nothing for the cluster of this machine
+    ray: str | None = None
     cell_cores: int = 1  # cores per cell on the cluster
     cell_accelerators: float = 0.0  # accelerators per cell on the cluster
     dry_run: bool = False  # only print what would run and the expected time on this machine
@@ -135,7 +134,8 @@ def _validate_flags_apply(options: Benchmark) -> None:
         )
     if not options.ray and (options.cell_cores, options.cell_accelerators) != (1, 0):
         raise ValueError(
-            "--cell-cores and --cell-accelerators apply to a cluster only (--ray); here --workers sets how many cells run at once"
+            "--cell-cores and --cell-accelerators apply to a cluster only (--ray); here --workers sets how"
+            " many cells run at once"
         )
 
 
@@ -199,7 +199,8 @@ def _in_folder(folder: Path, suite: Suite) -> dict[str, str]:
     }
     if not found:
         raise FileNotFoundError(
-            f"--data {folder}: it holds no dataset of {suite.name}; a file is called NAME.hdf5, as in {suite.datasets[0]}.hdf5"
+            f"--data {folder}: it holds no dataset of {suite.name}; a file is called NAME.hdf5, as in"
+            f" {suite.datasets[0]}.hdf5"
         )
     return found
 

@@ -69,7 +69,8 @@ class Import:
 
 @dataclass(frozen=True)
 class Check:
-    """List all problems of a dataset. The exit code is 0 if there are only notes or nothing, 1 with warnings, 2 with errors."""
+    """List all problems of a dataset. The exit code is 0 if there are only notes or nothing, 1 with
+    warnings, 2 with errors."""
 
     data: tyro.conf.Positional[str]  # a dataset's name, a file or a folder
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
@@ -168,12 +169,14 @@ def import_command(options: Import, console: Console | None = None) -> int:
         )
     _say(
         console,
-        f"Imported {len(data):,} transitions in {data.episodes:,} episodes as '{options.name}' ({imported_directory() / options.name})",
+        f"Imported {len(data):,} transitions in {data.episodes:,} episodes as '{options.name}'"
+        f" ({imported_directory() / options.name})",
     )
     if dropped := len(data.log) - len(data):
         _say(
             console,
-            f"{dropped:,} of {len(data.log):,} rows were left out: the last row of an episode that was cut off"
+            f"{dropped:,} of {len(data.log):,} rows were left out: the last row of an episode that was cut"
+            " off"
             " has no next observation",
         )
     return 0

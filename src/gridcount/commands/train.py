@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import tyro
 from rich.console import Console
@@ -38,6 +38,8 @@ from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan, read_plan
 from gridcount.training.progress import ConsoleDisplay
 from gridcount.transitions import Transitions
 
+Number = TypeVar("Number", int, float)
+
 SOURCES = {"d4rl": " (D4RL's file)", "generated": " (generated here)", "": ""}
 
 
@@ -58,11 +60,16 @@ class Train:
     preset: Preset = "fast"
     seeds: int = 1  # how many seeds to train together
     seed: int = 0  # the first seed
-    source: Source = "auto"  # for Maze2D names: D4RL's file or data generated here; "auto": D4RL's where it was downloaded before
+    # for Maze2D names: D4RL's file or data generated here; "auto": D4RL's where it was downloaded before
+    source: Source = "auto"
     updates: int | None = None  # gradient updates; by default the preset's, or on --resume the run's own
     # updates between evaluations, and there is one at the end; by default 5000, or the run's own
     evaluate_every: int | None = None
     episodes: int = EPISODES  # episodes per evaluation and seed
+    # share of the episodes that training never sees, for `gridcount estimate`; by default none, or the run's
+    # own
+    hold_out: float | None = None
+    hold_out_seed: int | None = None  # which episodes are held out; by default 0, or the run's own
     run: Path | None = None  # run directory; by default a new one under runs/
     # resume the run in --run, or the newest unfinished run of this dataset (and of --algo, if given)
     resume: bool = False
@@ -73,7 +80,8 @@ class Train:
     actions: Annotated[ActionUnits, tyro.conf.arg(name="")] = field(
         default_factory=ActionUnits
     )  # of a file: how actions are scaled to [-1, 1]
-    memory_map: bool = False  # keep an imported or named dataset on disk and read batches from there; automatic if memory is short
+    # keep an imported or named dataset on disk and read batches from there; automatic if memory is short
+    memory_map: bool = False
 
 
 def train(words: list[str]) -> int:
@@ -127,7 +135,7 @@ def train(words: list[str]) -> int:
         console.print(headline_table(rows))
     if options.plot:
         try:
-            return draw(directory, experiment.prepared, data, console)
+            return draw(directory, experiment.prepared, experiment.data, console)
         except ImportError as error:  # Matplotlib is optional; the training itself succeeded
             console.print(f"no pictures: {error}", soft_wrap=True)
     return 0
@@ -156,6 +164,8 @@ def _introduction(options: Train, experiment: Experiment, unscored: str, directo
         if (length := getattr(prepared.algorithm, name)) != plan.updates:
             flag = f"--{name.replace('_', '-')} {plan.updates}"
             yield f"  {name} is {length:,}, and the run makes {plan.updates:,} updates ({flag} makes them equal)"
+    if plan.hold_out:
+        yield f"  held out: {plan.hold_out:.0%} of the episodes (seed {plan.hold_out_seed}); gridcount estimate {directory} uses them"
     if plan.environment not in (None, options.env, options.dataset):
         yield f"  scored in {plan.environment}, where the log was collected"
     if plan.environment is None:
@@ -203,7 +213,8 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
 def _default_algorithm(words: list[str]) -> str:
     """The default of --algo: that of the run to resume, or the default for the data.
 
-    GPC-Anchor needs no settings for a dataset. Published datasets and the paper's preset keep the paper's GPC-SAC.
+    GPC-Anchor needs no settings for a dataset. Published datasets and the paper's preset keep the paper's
+    GPC-SAC.
     """
     dataset = positional(words, Train, *ALGORITHMS.values())
     if "--resume" in words and dataset:
@@ -228,7 +239,8 @@ def _preset_name(options: Train) -> str:
 
 
 def _plan(options: Train, algorithm: Any, before: Plan | None) -> Plan:
-    """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is filled in later."""
+    """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is
+    filled in later."""
     planned = planned_updates(options.algo, _preset_name(options), options.preset)
     recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
     columns, units = options.columns.given(), options.actions
@@ -253,8 +265,15 @@ def _plan(options: Train, algorithm: Any, before: Plan | None) -> Plan:
         preset=options.preset,
         source=resolve_source(options.dataset, recorded),
         columns=columns,
+        hold_out=_or_before(options.hold_out, before.hold_out if before else 0.0),
+        hold_out_seed=_or_before(options.hold_out_seed, before.hold_out_seed if before else 0),
         **asdict(units),
     )
+
+
+def _or_before(given: Number | None, before: Number) -> Number:
+    """A flag's value, or where it is not given that of the run before."""
+    return before if given is None else given
 
 
 def _without_resume(words: list[str]) -> list[str]:

@@ -50,14 +50,16 @@ def load(
     progress: "Progress | None" = None,
     judge: Callable[[Log], None] | None = None,
 ) -> Transitions:
-    """The transitions of a D4RL or imported name, a file (.hdf5, .h5, .npz, .parquet, .csv) or a Minari folder or id.
+    """The transitions of a D4RL or imported name, a file (.hdf5, .h5, .npz, .parquet, .csv) or a Minari
+    folder or id.
 
-    `columns` sets the role of each column of a table. `source` chooses, for Maze2D names, between D4RL's file and one generated here:
-    "auto" takes D4RL's where it was downloaded before and generates otherwise. `memory_map` leaves the columns on disk (None: where
-    they would fill more than half of the memory); a named dataset is unpacked once for it, a file must be imported first.
-    `scale_actions` and `action_bounds` bring actions to [-1, 1], as `cut` says. Nothing is downloaded without saying so on
-    `console`; `progress` follows the generation of a maze. `judge` receives the raw log before
-    transitions are made, if the log is in memory.
+    `columns` sets the role of each column of a table. `source` chooses, for Maze2D names, between D4RL's file
+    and one generated here: "auto" takes D4RL's where it was downloaded before and generates otherwise.
+    `memory_map` leaves the columns on disk (None: where they would fill more than half of the memory); a
+    named dataset is unpacked once for it, a file must be imported first. `scale_actions` and `action_bounds`
+    bring actions to [-1, 1], as `cut` says. Nothing is downloaded without saying so on `console`; `progress`
+    follows the generation of a maze. `judge` receives the raw log before transitions are made, if the log is
+    in memory.
     """
     folder = _local_folder(str(name))
     if folder is not None:
@@ -87,7 +89,8 @@ def load(
             return to_transitions(log, _title(str(name), path), scale_actions, action_bounds)
     if str(name) not in NAMES:
         raise ValueError(
-            f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import {name} --name NAME"
+            f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import"
+            f" {name} --name NAME"
         )
     _validate_no_bounds(str(name), action_bounds)
     _validate_no_columns(str(name), columns)
@@ -214,7 +217,8 @@ def _local_folder(name: str) -> Path | None:
 
 
 def _locate(name: str, source: Source, console: Console | None, progress: "Progress | None" = None) -> str:
-    """The file or folder to read; a name has priority over an equal path, so that results do not depend on the folder."""
+    """The file or folder to read; a name has priority over an equal path, so that results do not depend on
+    the folder."""
     if name in NAMES:
         return str(_published(name, source, console, progress))
     validate_no_password(name)
@@ -274,7 +278,8 @@ def _validate_no_source(name: str, source: Source) -> None:
 def _validate_no_bounds(name: str, bounds: Bounds | None) -> None:
     if bounds is not None:
         raise ValueError(
-            f"{name}: action bounds apply to files only; set them at the import: gridcount data import FILE --action-low ..."
+            f"{name}: action bounds apply to files only; set them at the import: gridcount data import FILE"
+            " --action-low ..."
         )
 
 
@@ -282,7 +287,8 @@ def _validate_no_columns(name: str, columns: Columns | None) -> None:
     if columns is not None and (given := columns.given()):
         flag = "--" + next(iter(given)).replace("_", "-")
         raise ValueError(
-            f"{name}: {flag} applies to tables only; this dataset's columns were chosen when it was imported. Leave the flag out, or import"
+            f"{name}: {flag} applies to tables only; this dataset's columns were chosen when it was"
+            " imported. Leave the flag out, or import"
             f" the table again: gridcount data import FILE --name {Path(name).name} --replace {flag} ..."
         )
 
@@ -302,7 +308,8 @@ def _is_large(*paths: Path) -> bool:
 
 
 def _share(chosen: bool | None) -> float:
-    """Bytes that a log in memory may take: half of the memory by default, all of it if the user chose memory."""
+    """Bytes that a log in memory may take: half of the memory by default, all of it if the user chose
+    memory."""
     return memory_limit() / 2 if chosen is None else memory_limit()
 
 
@@ -327,7 +334,8 @@ def _format_pieces(path: str, columns: Columns | None) -> Iterator[Log]:
         return table_pieces(path, columns)
     if columns is not None and replace(columns, missing=None) != Columns():
         raise ValueError(
-            f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format has fixed columns"
+            f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format has fixed"
+            " columns"
         )
     if folder:
         return minari_pieces(path)

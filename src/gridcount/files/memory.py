@@ -31,7 +31,8 @@ def _own_limits() -> list[int]:
 
 
 def _group_limits(root: Path) -> list[int]:
-    """The limits of the process's control groups and their parents; inside a container only the top one may exist."""
+    """The limits of the process's control groups and their parents; inside a container only the top one
+    may exist."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:  # not Linux

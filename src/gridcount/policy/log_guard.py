@@ -1,4 +1,5 @@
-"""What a guard needs of the log: the states it has seen, some of its actions, and defaults measured on it."""
+"""What a guard needs to know of the log: the states it has seen, some of its actions, and defaults
+measured on held-out episodes."""
 
 from typing import Any, NamedTuple
 
@@ -32,6 +33,7 @@ class LogGuard(NamedTuple):
     logged: NDArray[
         np.float32
     ]  # [cells, LOGGED, action_dim] some of the log's actions in each cell, in [-1, 1]
+    rows: NDArray[np.int32]  # [cells] rows of the log in each cell
     window: int  # bins on either side of an action that were counted with its own
     resolution: int  # the default: a state must be seen at this many bins per column,
     min_count: int  # and an action must be counted this often
@@ -60,10 +62,12 @@ class LogGuard(NamedTuple):
             held_back = float(np.mean((at < resolution) | (count < min_count)))
         seen, actions = seen.visited(data.observation, held_out), actions.widened(window)
         logged = _logged_actions(data, cell, actions, min_count)
-        return cls(seen, logged, window, resolution, min_count, held_back), actions
+        counted_rows = np.bincount(cell, minlength=len(logged)).astype(np.int32)
+        return cls(seen, logged, counted_rows, window, resolution, min_count, held_back), actions
 
     def nearest(self, cell: NDArray[np.int32], action: NDArray[np.float32]) -> NDArray[np.float32]:
-        """[rows, action_dim] the kept action of the cell whose largest difference in a dimension is least."""
+        """[rows, action_dim] of the kept actions of each cell, the one whose largest difference in any
+        dimension is smallest."""
         logged = self.logged[cell]
         best = np.abs(logged - action[:, None]).max(axis=2).argmin(axis=1)
         found: NDArray[np.float32] = logged[np.arange(len(cell)), best]
@@ -75,7 +79,7 @@ class LogGuard(NamedTuple):
         return (
             {f"seen_{name}": getattr(self.seen, name) for name in (*COLUMNS, "groups", "finest")}
             | {name: np.array(value, np.int64) for name, value in whole.items()}
-            | {"logged": self.logged, "held_back": np.array(self.held_back)}
+            | {"logged": self.logged, "rows": self.rows, "held_back": np.array(self.held_back)}
         )
 
     @classmethod
@@ -117,12 +121,16 @@ class LogGuard(NamedTuple):
             raise ValueError(f"its logged actions, of shape {logged.shape}, are not those of {n_cells} cells")
         if arrays["held_back"].shape != ():
             raise ValueError("its share of decisions that are held back is not a number")
+        rows = arrays["rows"]
+        if rows.dtype != np.int32 or rows.shape != (n_cells,) or not (rows >= 0).all() or not rows.any():
+            raise ValueError(f"its rows per cell, of shape {rows.shape}, are not those of {n_cells} cells")
         seen = SeenStates(low, high, origin, scale, groups, finest, bins)
-        return cls(seen, logged, window, resolution, min_count, float(arrays["held_back"]))
+        return cls(seen, logged, rows, window, resolution, min_count, float(arrays["held_back"]))
 
 
 def held_out_rows(data: Transitions, seed: int = 0) -> NDArray[np.int64]:
-    """Rows of a tenth of the episodes, at random; equal parts where episodes are few; none of a tiny log."""
+    """Rows of a tenth of the episodes, at random; a log of few episodes is cut into equal parts, and a
+    tiny one gives none."""
     lengths, rows = data.episode_lengths, len(data)
     if len(lengths) < LEAST_PARTS:
         lengths = np.diff(np.arange(LEAST_PARTS + 1) * rows // LEAST_PARTS)
@@ -147,7 +155,8 @@ def _finest(at: NDArray[np.int64], levels: int) -> int:
 def _narrowest(
     actions: ActionCounts, cell: NDArray[np.int32], action: NDArray[np.float32]
 ) -> tuple[int, NDArray[np.int64]]:
-    """The least window with which almost all held-out actions are in the log, and their counts with it.
+    """The least window with which almost all held-out actions have been seen in their cell, and their counts
+    with it.
 
     In a cell of 128 rows, one of 24 action dimensions is often new to the log when bins are narrow.
     """
@@ -160,7 +169,8 @@ def _narrowest(
 def _logged_actions(
     data: Transitions, cell: NDArray[np.int32], actions: ActionCounts, min_count: int
 ) -> NDArray[np.float32]:
-    """[cells, LOGGED, action_dim] random actions of each cell; rare ones only where it has no other."""
+    """[cells, LOGGED, action_dim] actions of the log in each cell, at random; rare ones only where a cell
+    has no other."""
     rows = np.random.default_rng(0).permutation(sampled_rows(len(data)))
     rare = np.empty(len(rows), np.bool_)
     for part in chunks(len(rows), actions.edges.size):

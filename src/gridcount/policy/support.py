@@ -1,4 +1,5 @@
-"""The support report of a policy: where the log has its actions, beside the log's own and random ones."""
+"""The support report of a policy: where the log has its actions, against the log's own actions and random
+ones."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -257,7 +258,8 @@ def _alone(
     episode: NDArray[np.int64],
     step: NDArray[np.int64],
 ) -> list[State]:
-    """The states with the least support: by count, resolution, and distance to the nearest logged action."""
+    """The states with the least support: counts, then resolutions, then the distance to the nearest logged
+    action."""
     span = np.maximum(np.abs(policy.in_units(np.ones(1)) - policy.in_units(-np.ones(1))), 1e-12)
     distance = (np.abs(decision.policy_action - decision.nearest_action) / span).max(axis=1)
     order = np.lexsort((-distance, decision.resolution, decision.count))

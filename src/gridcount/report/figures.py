@@ -225,6 +225,7 @@ def _tidy(axes: Any) -> None:
 
 
 def _text(name: str) -> str:
-    """A name as it is, without its middle if it is too long (settings often differ at the end); dollar signs are escaped."""
+    """A name as it is, without its middle if it is too long (settings often differ at the end); dollar
+    signs are escaped."""
     half = LONGEST // 2
     return (name if len(name) <= LONGEST else f"{name[:half]}…{name[1 - half :]}").replace("$", r"\$")

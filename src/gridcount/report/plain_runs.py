@@ -14,7 +14,8 @@ from gridcount.training.results import facts_of, with_facts
 
 
 def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
-    """Rows of plain runs as the results store has them; facts that a run directory does not record are left out."""
+    """Rows of plain runs as the results store has them; facts that a run directory does not record are
+    left out."""
     found: list[Row] = []
     owner: dict[tuple[str, int], Path] = {}
     for directory in directories:

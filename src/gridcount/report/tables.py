@@ -51,7 +51,8 @@ class Table:
 
 
 def score_table(section: Section) -> Table | None:
-    """Headline scores, a line per dataset and a column per method, with the paper's numbers and the differences."""
+    """Headline scores, a line per dataset and a column per method, with the paper's numbers and the
+    differences."""
     if not section.scored:
         return None
     ours = tuple(dict.fromkeys(each.method for each in section.experiments if each.scores or each.diverged))
@@ -192,7 +193,8 @@ def improvement_table(section: Section) -> Table | None:
 
 
 def cost_table(section: Section) -> Table | None:
-    """Seconds per 1,000 updates of a seed: a line per method and how many seeds shared how many cores, the mean over datasets first."""
+    """Seconds per 1,000 updates of a seed: a line per method and how many seeds shared how many cores, the
+    mean over datasets first."""
     lines: dict[tuple[str, tuple[int, int]], dict[str, float]] = {}
     memory: dict[tuple[str, tuple[int, int]], float] = {}
     records = []
@@ -257,8 +259,10 @@ def cost_table(section: Section) -> Table | None:
         *("gigabytes", "machine"),
     )
     notes = [
-        "Time of training only, the median over intervals between evaluations. Evaluations and the first interval, which includes "
-        "compilation, are not counted. Seeds trained together share the time, on one core unless stated otherwise. Other work on "
+        "Time of training only, the median over intervals between evaluations. Evaluations and the first"
+        " interval, which includes "
+        "compilation, are not counted. Seeds trained together share the time, on one core unless stated"
+        " otherwise. Other work on "
         "the machine increases it."
     ]
     if memory:
@@ -301,7 +305,8 @@ def ablation_table(section: Section) -> Table | None:
 
 
 def is_ablation(section: Section) -> bool:
-    """Whether settings of an algorithm are compared: the suite is an ablation, or has several settings of one."""
+    """Whether settings of an algorithm are compared: the suite is an ablation, or has several settings of
+    one."""
     if not section.scored:
         return False
     settings = {(each.algorithm, each.variant) for each in section.scored}
@@ -448,7 +453,8 @@ def _score_notes(section: Section, rows: Sequence[Sequence[Entry]]) -> tuple[str
         notes.append("Paper: as printed there; the difference is ours minus the paper's.")
     if any(entry.marked for row in rows for entry in row):
         notes.append(
-            f"{OTHER_DATA} The paper's number is from D4RL's own data, ours is not: the difference compares scores on different data."
+            f"{OTHER_DATA} The paper's number is from D4RL's own data, ours is not: the difference compares"
+            " scores on different data."
         )
     if any(each.scores and each.scores.metric == "return" for each in section.scored):
         notes.append("Where there is no reference to normalise a score, the return is shown.")
@@ -474,7 +480,8 @@ def _aggregate_notes(section: Section) -> tuple[str, ...]:
     shared = section.common_datasets()
     compared = section.compared()
     notes = [
-        f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have: {', '.join(shared)}."
+        f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have:"
+        f" {', '.join(shared)}."
     ]
     if left_out := dict.fromkeys(each.method for each in section.scored if each.method not in compared):
         notes.append(f"Left out, with fewer than half of the datasets: {', '.join(left_out)}.")

@@ -13,7 +13,8 @@ LOCK = "run.lock"  # the only file of a run that was killed before it wrote anyt
 
 
 def claim(given: Path | None, stem: str) -> Path:
-    """The directory given, or the next free one under runs/: created immediately, so that runs that start together get different ones."""
+    """The directory given, or the next free one under runs/: created immediately, so that runs that start
+    together get different ones."""
     if given is not None:
         _validate_unused(given)
         given.mkdir(parents=True, exist_ok=True)
@@ -30,7 +31,8 @@ def claim(given: Path | None, stem: str) -> Path:
 
 
 def find_unfinished(given: Path | None, dataset: str, algorithm: str | None = None) -> Path:
-    """The run to resume: the one given, or the newest unfinished one of this dataset, of any algorithm unless one is named."""
+    """The run to resume: the one given, or the newest unfinished one of this dataset, of any algorithm
+    unless one is named."""
     if given is not None:
         if not (given / "config.json").exists():
             raise FileNotFoundError(
@@ -61,7 +63,8 @@ def _validate_unused(directory: Path) -> None:
     """Raise ValueError if a directory is not empty, so that nothing is overwritten."""
     if (directory / "config.json").exists():
         raise ValueError(
-            f"{directory} already holds a run; resume it with --resume, or choose another directory with --run"
+            f"{directory} already holds a run; resume it with --resume, or choose another directory with"
+            " --run"
         )
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is not a directory; name another with --run")

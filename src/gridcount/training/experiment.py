@@ -1,4 +1,5 @@
-"""An experiment: load, check, prepare, train. The command line, benchmark cells and Python calls all go through here."""
+"""An experiment: load, check, prepare, train. The command line, benchmark cells and Python calls all go
+through here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -44,18 +45,20 @@ class Experiment:
 
     plan: Plan
     prepared: Prepared
-    data: Transitions
+    data: Transitions  # what it is trained on: the log without the episodes that are held out
     judge: LogJudge
 
     @classmethod
     def prepare(cls, plan: Plan, data: Transitions, *, resumed: Path | None = None) -> "Experiment":
         """Set the automatic values from the data, and validate the plan before a directory is created.
 
-        A resumed run must be the same experiment, and keeps its schedule.
+        A resumed run must be the same experiment, and keeps its schedule. `data` is the whole log: its
+        held-out part is left out here.
         """
+        whole, data = data, plan.split().training_part(data)
         before = read_plan(resumed).fields if resumed else {}
         prepared = with_run_length(plan.make_algorithm(), plan.updates, before).prepare(data)
-        plan = replace(plan, fields=settings(prepared.algorithm), fingerprint=fingerprint(data))
+        plan = replace(plan, fields=settings(prepared.algorithm), fingerprint=fingerprint(whole))
         validate_plan(plan, prepared)
         if resumed:
             validate_same_plan(resumed, plan)
@@ -120,25 +123,35 @@ def validate_findings(name: str, findings: list[checks.Finding], show: ShowFindi
             for finding in errors
         )
         raise ValueError(
-            f"{name}: {problems}. Repair the errors before training; `gridcount data check` lists them with their rows"
+            f"{name}: {problems}. Repair the errors before training; `gridcount data check` lists them with"
+            " their rows"
         )
 
 
-def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Transitions]:
-    """The data and the prepared algorithm of a run, as when it started; `data` is used if it is given."""
-    plan, algorithm = read_plan(run), algorithm_of(run)
+def load_again(run: Path) -> tuple[Prepared, Transitions]:
+    """The prepared algorithm of a run and the data it was trained on, as when it started."""
+    algorithm = algorithm_of(run)
+    data = read_plan(run).split().training_part(load_whole(run))
+    return algorithm.prepare(data), data
+
+
+def load_whole(run: Path, data: Transitions | None = None) -> Transitions:
+    """The log of a run with the episodes it held out; `data` is used if it is given."""
+    plan = read_plan(run)
     if data is None:
         try:
             data = _load(plan)
         except (ValueError, OSError) as error:
             raise ValueError(
-                f"{run}: the run needs the data it was trained on, which could not be loaded from {plan.dataset}: {error}"
+                f"{run}: the run needs the data it was trained on, which could not be loaded from"
+                f" {plan.dataset}: {error}"
             ) from error
     if (found := fingerprint(data)) != plan.fingerprint:
         raise ValueError(
-            f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})"
+            f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not"
+            f" {plan.fingerprint})"
         )
-    return algorithm.prepare(data), data
+    return data
 
 
 def find_environment(dataset: str, wanted: str | None) -> tuple[str | None, str]:
@@ -157,7 +170,8 @@ def find_environment(dataset: str, wanted: str | None) -> tuple[str | None, str]
     if collected.options:
         return (
             None,
-            f"the log was collected in {collected.id} with non-default options ({', '.join(collected.options)})",
+            f"the log was collected in {collected.id} with non-default options"
+            f" ({', '.join(collected.options)})",
         )
     try:
         dimensions(collected.id)

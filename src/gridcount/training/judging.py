@@ -33,7 +33,8 @@ CAUTION = {  # fields that keep a policy close to the log -> whether a larger va
 
 
 class Worth(NamedTuple):
-    """Bounds on values: the smallest and largest possible sum of discounted rewards, and the log's own returns."""
+    """Bounds on values: the smallest and largest possible sum of discounted rewards, and the log's own
+    returns."""
 
     low: float  # no sum of the log's rewards is smaller
     high: float  # or larger
@@ -50,7 +51,8 @@ class Worth(NamedTuple):
         rows: NDArray[np.int64],
         discount: float,
     ) -> "Worth":
-        """Compute from all rewards and the returns of some rows; truncated episodes continue at the log's mean reward."""
+        """Compute from all rewards and the returns of some rows; truncated episodes continue at the log's
+        mean reward."""
         smallest, largest, mean = (
             float(reward.min()),
             float(reward.max()),
@@ -99,7 +101,8 @@ class LogJudge:
 
     @classmethod
     def fit(cls, data: Transitions, prepared: Prepared) -> "LogJudge":
-        """Read the log once; the grid is always that of GPC-SAC's fast preset, so that results are comparable."""
+        """Read the log once; the grid is always that of GPC-SAC's fast preset, so that results are
+        comparable."""
         grid = make_algorithm("gpc-sac", data.name, "fast")
         bins = auto_bins(data.action_dim)[0] if grid.bins == "auto" else int(grid.bins)
         support = LogSupport.fit(

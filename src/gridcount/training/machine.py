@@ -93,8 +93,9 @@ def describe_machine() -> dict[str, Any]:
 def limit_threads(directory: Path | None = None) -> None:
     """Compute each seed on one thread, unless the user set PJRT_NPROC; call it before JAX starts.
 
-    A seed's matrices are too small to gain from a second core. The number of threads also changes the order of
-    additions and so the last bits: the run in `directory`, if there is one, keeps the number it began with.
+    A seed's matrices are too small to gain from a second core. The number of threads also changes the order
+    of additions and so the last bits: the run in `directory`, if there is one, keeps the number it began
+    with.
     """
     start = describe_starts(directory)[0] if directory is not None else Start()
     # otherwise all seeds would share one thread of JAX
@@ -126,7 +127,8 @@ def peak_gigabytes() -> float | None:
 
 
 def commit_of(file: Path) -> str:
-    """The commit of the repository that tracks a file; a package installed inside another repository has none."""
+    """The commit of the repository that tracks a file; a package installed inside another repository has
+    none."""
     try:
         _git(file, "ls-files", "--error-unmatch", file.name)
         return _git(file, "describe", "--always", "--dirty")

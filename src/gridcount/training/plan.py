@@ -1,4 +1,5 @@
-"""A plan: the specification of one experiment. Commands, suites and Python calls make it; a run directory records it."""
+"""A plan: the specification of one experiment. Commands, suites and Python calls make it; a run directory
+records it."""
 
 import hashlib
 import json
@@ -13,6 +14,7 @@ from gridcount.algorithms.contract import EPOCH, Prepared, with_new_names
 from gridcount.algorithms.ranges import validate_ranges
 from gridcount.catalogue import unknown
 from gridcount.data.formats.cut import ActionUnits
+from gridcount.data.split import Split
 from gridcount.evaluation.environments import dimensions, validate_dimensions
 from gridcount.files import read_record, write_whole
 from gridcount.files.records import AtLeastOne, Count
@@ -47,14 +49,14 @@ class Plan:
     scale_actions: bool = False  # how a file's actions were scaled to [-1, 1]
     action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()
-    source: str = (
-        ""  # of a published name: "d4rl" or "generated"; "" for a file, and where it was not recorded
-    )
-    columns: dict[str, str] = field(
-        default_factory=dict
-    )  # of a table: role -> the columns that were named for it
+    # of a published name: "d4rl" or "generated"; "" for a file, and where it was not recorded
+    source: str = ""
+    # of a table: role -> the columns that were named for it
+    columns: dict[str, str] = field(default_factory=dict)
     name: str = _left_out("")  # what tables call the dataset, if not the name of its file
     preset: str = _left_out("")  # where the hyper-parameters come from; "" if that was not recorded
+    hold_out: float = _left_out(0.0)  # share of the episodes that training never sees
+    hold_out_seed: Count = _left_out(0)  # which ones
 
     @classmethod
     def of(cls, algorithm: str, made: Any, **how: Any) -> "Plan":
@@ -88,7 +90,8 @@ class Plan:
         }
 
     def reading(self) -> dict[str, Any]:
-        """How the data is read, as far as it is not the default: columns by role, and the units of its actions."""
+        """How the data is read, as far as it is not the default: columns by role, and the units of its
+        actions."""
         units = asdict(self.action_units())
         return self.columns | {name: value for name, value in units.items() if value}
 
@@ -100,8 +103,13 @@ class Plan:
         if self.environment is not None:
             dimensions(self.environment)  # creates it, or raises the reason
 
+    def split(self) -> Split:
+        """Which episodes are held out."""
+        return Split(self.hold_out, self.hold_out_seed)
+
     def check_numbers(self) -> None:
         """Raise ValueError for invalid numbers."""
+        self.split().check()
         if not self.seeds or self.updates < 1 or self.evaluate_every < 1 or self.episodes < 1:
             raise ValueError("seeds, updates, evaluate-every and episodes must all be at least 1")
         if min(self.seeds) < 0:
@@ -111,7 +119,8 @@ class Plan:
             raise ValueError(f"seed {twice} is listed twice in {list(self.seeds)}; list each seed once")
 
     def evaluates_after(self, done: int) -> bool:
-        """Whether policies are scored after this many updates: at every multiple of `evaluate_every`, and at the end."""
+        """Whether policies are scored after this many updates: at every multiple of `evaluate_every`, and
+        at the end."""
         return done == self.updates or done % self.evaluate_every == 0
 
     def action_units(self) -> ActionUnits:
@@ -192,7 +201,8 @@ def validate_same_plan(directory: Path, plan: Plan) -> None:
     before, after = (json.loads(json.dumps(asdict(each))) for each in (read_plan(directory), plan))
     if after["updates"] < before["updates"]:
         raise ValueError(
-            f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}"
+            f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates"
+            f" {after['updates']:,}"
         )
     free = {"updates", *DESCRIPTIONS}
     if before["fingerprint"] == after["fingerprint"]:

@@ -1,4 +1,5 @@
-"""What a checkpoint holds: the states to resume from, and the policies of a run without the folder `policy/`."""
+"""What a checkpoint holds: the states to resume from, and the policies of a run without the folder
+`policy/`."""
 
 from functools import partial
 from pathlib import Path
@@ -18,7 +19,8 @@ from gridcount.training.plan import Plan, read_plan
 
 
 def newest(directory: Path, plan: Plan, prepared: Prepared) -> tuple[list[Any] | None, Record]:
-    """The states and the record of a run's newest checkpoint; without a checkpoint, None and an empty record."""
+    """The states and the record of a run's newest checkpoint; without a checkpoint, None and an empty
+    record."""
     saved = numbered(directory / "checkpoints")
     if not saved:
         return None, Record(updates=0, pending=[], sizes={})
@@ -29,7 +31,8 @@ def newest(directory: Path, plan: Plan, prepared: Prepared) -> tuple[list[Any] |
 
 
 def restore_policies(directory: Path, prepared: Prepared) -> tuple[list[Any], list[Act], int]:
-    """The states and deterministic policies in a run's newest checkpoint, one per seed, and their number of updates."""
+    """The states and deterministic policies in a run's newest checkpoint, one per seed, and their number
+    of updates."""
     plan = read_plan(directory)
     saved = numbered(directory / "checkpoints")
     if not saved:

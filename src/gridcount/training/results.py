@@ -1,4 +1,5 @@
-"""A row of results: its columns, and how a run directory becomes rows. The results store and reports share it."""
+"""A row of results: its columns, and how a run directory becomes rows. The results store and reports share
+it."""
 
 import json
 from pathlib import Path

@@ -69,9 +69,9 @@ def train(
 ) -> list[Row]:
     """Train a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics.
 
-    If `data` is given, policies are compared with it at every evaluation, their actions are in its units, and they are kept in the
-    folder `policy/`: as many as checkpoints, or `keep_policies`. A `judge` that was fitted before is reused.
-    `callback` receives every row of metrics; the run stops if it returns True.
+    If `data` is given, policies are compared with it at every evaluation, their actions are in its units, and
+    they are kept in the folder `policy/`: as many as checkpoints, or `keep_policies`. A `judge` that was
+    fitted before is reused. `callback` receives every row of metrics; the run stops if it returns True.
     """
     validate_plan(plan, prepared)
     kept = Kept.checked(keep, keep_policies, save_every)
@@ -238,7 +238,8 @@ class _Training:
         )  # last: a folder with this file is a complete policy
 
     def finish(self, report: Report) -> None:
-        """Add what a guard needs, where it is missing: the log's states and a clone of its behaviour."""
+        """Add what a guard needs to the policies, where it is missing: the log's states and a clone of its
+        behaviour."""
         folder = self.directory / store.FOLDER
         if self.data is None or not (folder / store.FACTS).exists():
             return
@@ -274,7 +275,8 @@ def policy_facts(plan: Plan, data: Transitions) -> store.Facts:
 
 
 def _reporting(display: Display, whose: str, stop: Stop) -> Report:
-    """A callback that shows training beside the run's, and stops it if the user wants to stop."""
+    """A callback that reports training beside the run's to the display, and stops it if the user wants to
+    stop."""
 
     def report(what: str, done: int, updates: int) -> None:
         display.pretrained(f"{whose}{what}", done, updates)

@@ -1,6 +1,8 @@
-"""Parquet and Arrow files, read in a child process: Arrow can abort on a damaged file, which becomes an error message here.
+"""Parquet and Arrow files, read in a child process: Arrow can abort on a damaged file, which becomes an error
+message here.
 
-The process is `arrow_child`. It reads each file in a fork of its own, is kept for the next file, and ends with this process.
+The process is `arrow_child`. It reads each file in a fork of its own, is kept for the next file, and ends
+with this process.
 """
 
 import atexit

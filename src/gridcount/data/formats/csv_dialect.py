@@ -42,7 +42,8 @@ class Dialect(NamedTuple):
     grouped: bool = False  # whether thousands are separated
 
     def plain(self, value: str) -> str:
-        """A number as Python writes it; with a decimal comma, other points than between thousands are errors."""
+        """A number as Python writes it; with a decimal comma, other points than between thousands are
+        errors."""
         if self.grouped and _GROUPED[self.decimal].fullmatch(value.strip()):
             value = re.sub(rf"[{GAPS}{'.' if self.decimal == ',' else ','}]", "", value.strip())
         elif self.decimal == "," and "." in value:

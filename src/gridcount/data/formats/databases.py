@@ -41,7 +41,8 @@ def validate_no_password(address: str) -> None:
     parts = urlsplit(address)
     if parts.password is not None or any("password" in key.lower() for key in parse_qs(parts.query)):
         raise ValueError(
-            "the address holds a password, which would be recorded; leave it out, and give it in the environment"
+            "the address holds a password, which would be recorded; leave it out, and give it in the"
+            " environment"
             " variable PGPASSWORD or in the file ~/.pgpass"
         )
 

@@ -24,7 +24,8 @@ class Cost(NamedTuple):
         """The choices, for a log of so many rows and episodes."""
         first = f", and leaves out {self.unfilled:,} rows that have none before" if self.unfilled else ""
         return (
-            f"choose with --missing: drop-rows leaves out {self.rows:,} of {rows:,} rows and cuts their episodes"
+            f"choose with --missing: drop-rows leaves out {self.rows:,} of {rows:,} rows and cuts their"
+            " episodes"
             f" there; drop-episodes leaves out {self.episodes:,} of {episodes:,} episodes"
             f" ({self.episode_rows:,} rows);"
             f" carry-forward repeats the value before, for {self.values:,} values{first}"
@@ -68,7 +69,8 @@ def without_missing(log: Log, how: str) -> Iterator[Log]:
     truncated[:-1] |= drop[1:] & ~drop[:-1] & ~log.end[:-1]
     if drop.all():
         raise ValueError(
-            f"{log.source}: --missing {how} leaves no row, because values are missing everywhere; leave out the column that is missing most"
+            f"{log.source}: --missing {how} leaves no row, because values are missing everywhere; leave out"
+            " the column that is missing most"
         )
     note = _note(how, int(drop.sum()), len(log))
     for part, filled in _filled(log):

@@ -44,7 +44,8 @@ def is_table(name: str) -> bool:
 
 
 def find_parts(name: str) -> list[Path]:
-    """The files of a table, also in folders below a folder, in the order of their names with numbers by value."""
+    """The files of a table, also in folders below a folder, in the order of their names with numbers by
+    value."""
     path = Path(name)
     if is_glob(name):
         root = Path(path.anchor or ".")

@@ -120,7 +120,8 @@ class Facts:
 
 
 def scan(log: Log, low: Float, high: Float, slack: Any) -> Facts:
-    """Read every row once. Actions should lie between `low` and `high`, `slack` beyond at most where these are -1 and 1."""
+    """Read every row once. Actions should lie between `low` and `high`, `slack` beyond at most where these
+    are -1 and 1."""
     dims, rows = log.observation.shape[1], len(log)
     end = log.end
     ends = np.flatnonzero(end)

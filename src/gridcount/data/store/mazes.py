@@ -22,7 +22,8 @@ def make(
     directory: str | Path | None = None,
     progress: "Progress | None" = None,
 ) -> Path:
-    """The D4RL-layout file of a generated maze dataset, generated if it does not exist (about ten seconds per million rows)."""
+    """The D4RL-layout file of a generated maze dataset, generated if it does not exist (about ten seconds
+    per million rows)."""
     from gridcount.envs.maze2d_data import generate, validate_request
 
     validate_request(name, transitions, seed)

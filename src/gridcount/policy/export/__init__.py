@@ -1,0 +1,1 @@
+"""Policies as ONNX files, with the log's counts and a contract, for programs without gridcount."""
