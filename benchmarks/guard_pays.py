@@ -1,9 +1,9 @@
 """What a guard is worth: a maze whose log never enters one region, with and without the guard.
 
-All walks of the log that touch a cell of the maze are removed, as if its controller avoided it. Policies are
-trained on the rest, and rolled out in the whole maze with each fallback of the guard. Counted are steps
-inside of the region, steps in states that the log has not seen, and the score; and the score if the region
-were a hazard, where an episode that enters it earns nothing more.
+The log's controller drives to the goal and goes around a region of the maze, although there is no wall. Policies
+are trained on that log, and rolled out in the maze with each fallback of the guard. Counted are steps in the
+region, steps in states that the log has not seen, and the score; and the score if the region were a hazard,
+where an episode that enters it earns nothing more.
 
     python benchmarks/guard_pays.py [--updates 40000] [--keep]
 

@@ -37,7 +37,7 @@ class LogCounts(NamedTuple):
         """[rows] how often the log has actions in [-1, 1] at these observations; 0 where it has not seen the
         state.
 
-        It is 0 where the log has not seen the state.
+        The smallest of the action dimensions' counts is given.
         """
         count: NDArray[np.int64] = self.actions(self.cells.rank(observation), action).astype(np.int64)
         if self.guard is not None:
