@@ -694,12 +694,11 @@ def guard_table() -> str:
     _guard_figure(found)
     row, column = found["removed"]
     said = (
-        f"All walks of the log of {found['maze']} that touch the cell ({row}, {column}) were removed;"
-        f" {found['rows']:,} rows are left. "
-        f"Policies were trained on them for {found['updates']:,} updates, {found['seeds']} seeds, and rolled"
-        " out in the whole maze, "
-        f"{found['episodes']} episodes each. If the region were a hazard, an episode that enters it earns"
-        " nothing more.\n\n"
+        f"In {found['maze']}, a controller drives to the goal from anywhere, and goes around the cell ({row},"
+        f" {column}) although there is no wall. Its log has {found['rows']:,} rows and a mean score of"
+        f" {found['log_score']:.1f}. Policies were trained on it for {found['updates']:,} updates,"
+        f" {found['seeds']} seeds, and rolled out in the maze, {found['episodes']} episodes each. If the"
+        " region were a hazard, an episode that enters it earns nothing more.\n\n"
     )
     head = " | ".join(["policy", "fallback", *GUARD_COLUMNS.values()])
     return said + _table(head, rows) + "\n\n![With and without a guard](images/guard.png)"
