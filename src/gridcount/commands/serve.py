@@ -71,8 +71,10 @@ def serve(words: list[str]) -> int:
             )
 
     fallback = read_contract(options.run).guard.fallback if is_export(options.run) else "nearest"
-    serve(options.run, options.guard.guard(fallback), settings, listening)
-    console.print(
-        "stopped; all accepted requests were answered" + (", and all decisions logged" if options.log else "")
-    )
+    lost = serve(options.run, options.guard.guard(fallback), settings, listening)
+    console.print("stopped; all accepted requests were answered")
+    if lost:
+        raise OSError(
+            f"{options.log}: {lost:,} decisions could not be logged; free disk space before the next start"
+        )
     return 0

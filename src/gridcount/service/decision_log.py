@@ -192,8 +192,8 @@ class DecisionLog:
                 parquet.write_table(table.sort_by(order), file)
             self.error = ""
             part.clear()
-        except OSError as error:
-            self.error = str(error)
+        except Exception as error:  # whatever it is, the thread must go on
+            self.error = f"the decision log cannot be written ({error})"
             if last or part.rows >= 2 * self._rows:
                 self.dropped += part.rows
                 part.clear()
