@@ -1,7 +1,7 @@
 """The time of a guarded decision from an export, on one core: python benchmarks/export.py RUN [--keep].
 
-The export's own reader decides, in a process that has NumPy and onnxruntime but neither gridcount nor JAX. The observations are those of
-the log's range at random, one at a time.
+The export's own reader decides, in a process that has NumPy and onnxruntime but neither gridcount nor
+JAX. The observations are those of the log's range at random, one at a time.
 """
 
 import json

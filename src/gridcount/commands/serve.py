@@ -15,7 +15,7 @@ Flags = Annotated[GuardFlags, tyro.conf.arg(name="")]
 
 @dataclass(frozen=True)
 class Serve:
-    """Answer requests for guarded decisions. Tokens come from GRIDCOUNT_TOKEN and GRIDCOUNT_PROMOTE_TOKEN, or from files."""
+    """Answer requests for guarded decisions. Tokens: GRIDCOUNT_TOKEN, GRIDCOUNT_PROMOTE_TOKEN, or files."""
 
     run: tyro.conf.Positional[Path]  # a run directory, a folder policy/ copied from one, or an export
     host: str = "127.0.0.1"  # where to listen; other machines can reach only other hosts than this one
