@@ -306,7 +306,11 @@ def _export_text(found: dict[str, Any]) -> str:
     times = found["microseconds"]
     rows = (
         [words, f"{times[f'{clock}_median']:.0f} µs", f"{times[f'{clock}_p99']:.0f} µs"]
-        for clock, words in (("cpu", "CPU time"), ("wall", "time by the clock"))
+        for clock, words in (
+            ("cpu", "CPU time"),
+            ("wall", "time by the clock"),
+            ("alone", "time by the clock, of decisions that no other process interrupted"),
+        )
     )
     return f"{_table(head, rows)}\n\n{_others(found)}"
 

@@ -82,8 +82,12 @@ def test_train_explains_the_flags_of_the_algorithm_named(said: Said) -> None:
 @pytest.mark.parametrize(
     ("words", "meant", "listed"),
     [
-        (["trian", UMAZE], "train", "algorithms, benchmark, data, evaluate, plot, report, theory, train"),
-        (["data", "mak", UMAZE], "make", "info, list, make"),
+        (
+            ["trian", UMAZE],
+            "train",
+            "algorithms, benchmark, data, evaluate, export, plot, report, serve, theory, train",
+        ),
+        (["data", "mak", UMAZE], "make", "info, make"),
         (["train", "maze2d-umase-v1"], UMAZE, "hopper-medium-v2"),
         (["data", "info", "hoper-medium-v2"], "hopper-medium-v2", UMAZE),
         (["data", "make", "maze2d-lrge-v1"], "maze2d-large-v1", UMAZE),
