@@ -1,4 +1,5 @@
-"""A model of the policy that made the log: a Gaussian around a mean that depends on the state, and how well it is calibrated."""
+"""A model of the policy that made the log: a Gaussian around a mean that depends on the state, and how well
+it is calibrated."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -28,7 +29,8 @@ class ModelState(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """How often logged actions that the model never saw lie within its intervals, over all action dimensions."""
+    """How often logged actions that the model never saw lie within its intervals, over all action
+    dimensions."""
 
     in_half: float  # of those that should hold 50 %
     in_ninety: float  # of those that should hold 90 %

@@ -20,7 +20,8 @@ from gridcount.estimation.runs import Evaluated
 from gridcount.policy.counts import LogCounts
 from gridcount.transitions import Transitions
 
-CUT_OFF = 0.05  # share of a return that may lie beyond the end of the logged episodes before they are called cut off
+# share of a return that may lie beyond the end of the logged episodes before they are called cut off
+CUT_OFF = 0.05
 FAR = (
     0.25  # fitted values of the log that miss its returns by this share of their spread do not reproduce them
 )
@@ -66,7 +67,8 @@ def estimate(
 ) -> Estimates:
     """Estimates of policies from a log, beside the log's own policy.
 
-    With held-out episodes values are fitted to the other episodes and estimated on those. Without it, values are cross-fitted: two
+    With held-out episodes values are fitted to the other episodes and estimated on those. Without it, values
+    are cross-fitted: two
     halves of the members learn from two halves of the episodes, and each estimates the half it never saw.
     """
     data, held_out, notes = found
@@ -94,7 +96,8 @@ def estimate(
 
 
 def _within(data: Transitions, held_out: NDArray[np.bool_] | None, settings: Settings) -> NDArray[np.bool_]:
-    """[episodes] which are used: all, or as many at random as `most_rows` allows; of those held out, at most half of that."""
+    """[episodes] which are used: all, or as many at random as `most_rows` allows; of those held out, at most
+    half of that."""
     kept = np.ones(len(data.episode_lengths), np.bool_)
     order = np.random.default_rng([settings.seed, 2]).permutation(len(kept))
     groups = [order] if held_out is None else [order[held_out[order]], order[~held_out[order]]]

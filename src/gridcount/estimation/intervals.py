@@ -32,7 +32,8 @@ class Interval(NamedTuple):
 def of_members(values: NDArray[np.float64], unseen: NDArray[np.bool_]) -> Interval:
     """The mean over episodes of [members, episodes] values, each by the members that never saw the episode.
 
-    Two sources of error add up: members, each fitted to a bootstrap of the log, disagree; and the episodes' first states are a sample.
+    Two sources of error add up: members, each fitted to a bootstrap of the log, disagree; and the episodes'
+    first states are a sample.
     The members are few, so the limits are Student's.
     """
     shown = np.where(unseen, values, np.nan)
