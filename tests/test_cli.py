@@ -85,9 +85,9 @@ def test_train_explains_the_flags_of_the_algorithm_named(said: Said) -> None:
         (
             ["trian", UMAZE],
             "train",
-            "algorithms, benchmark, data, evaluate, export, plot, report, serve, theory, train",
+            "algorithms, benchmark, data, estimate, evaluate, export, plot, report, serve, support, theory, train",
         ),
-        (["data", "mak", UMAZE], "make", "info, make"),
+        (["data", "mak", UMAZE], "make", "info, list, make"),
         (["train", "maze2d-umase-v1"], UMAZE, "hopper-medium-v2"),
         (["data", "info", "hoper-medium-v2"], "hopper-medium-v2", UMAZE),
         (["data", "make", "maze2d-lrge-v1"], "maze2d-large-v1", UMAZE),
