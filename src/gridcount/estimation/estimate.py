@@ -182,7 +182,7 @@ def _estimates(fitted: Fitted, settings: Settings) -> Estimates:
         if rule is not None:
             plain = of_members(worth[name] - worth[LOG], unseen)
             gain = plain.widened(cost)
-            better, words = verdict(gain, plain, int(chosen.sum()), reproduces)
+            better, words = verdict(gain, plain, each.unseen, int(chosen.sum()), reproduces)
             each = replace(each, gain=gain, better=better, verdict=words)
         found.append(each)
     return Estimates(
