@@ -723,7 +723,7 @@ def _guard_figure(found: dict[str, Any]) -> None:
             values = np.array([[seed[column] for seed in fallbacks[name]] for name in names])
             axes.bar(x, values.mean(axis=1), 0.32, color=COLOURS[place], alpha=0.75, label=algorithm)
             axes.plot(x, values, "o", color="#333", markersize=3)
-        axes.set_xticks(np.arange(len(names)), names)
+        axes.set_xticks(np.arange(len(names)), names, rotation=25, ha="right")
         axes.set(title=GUARD_COLUMNS[column])
         axes.spines[["top", "right"]].set_visible(False)
     figure.axes[0].legend(frameon=False)
