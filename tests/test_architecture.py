@@ -39,6 +39,7 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "theory": {*TYPES, "counts", "losses"},
     "evaluation": {*TYPES, *LEARNERS, "data", "envs"},
     "training": {*LOW, *TYPES, *LEARNERS, "data", "envs", "evaluation"},
+    "estimation": {*LOW, *TYPES, *LEARNERS, "data", "training"},
     "report": {*LOW, *TYPES, *LEARNERS, "data", "envs", "evaluation", "training"},
     "benchmark": {*LOW, *TYPES, *LEARNERS, "data", "envs", "evaluation", "training"},
 }

@@ -13,6 +13,7 @@ _HOMES = {  # public name -> the module that holds it
     "Run": "gridcount.api",
     "Transitions": "gridcount.transitions",
     "check": "gridcount.api",
+    "estimate": "gridcount.api",
     "evaluate": "gridcount.api",
     "load": "gridcount.data.load",
     "load_policy": "gridcount.policy.policy",
@@ -22,7 +23,7 @@ _ALGORITHMS = "gridcount.algorithms"  # which exports every algorithm's class
 
 if TYPE_CHECKING:
     from gridcount.algorithms import *  # noqa: F403
-    from gridcount.api import Run, check, evaluate, train
+    from gridcount.api import Run, check, estimate, evaluate, train
     from gridcount.counts.counter import GridCounter
     from gridcount.data.formats.columns import Columns
     from gridcount.data.load import load
@@ -39,6 +40,7 @@ __all__ = [
     "Run",
     "Transitions",
     "check",
+    "estimate",
     "evaluate",
     "load",
     "load_policy",

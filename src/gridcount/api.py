@@ -1,6 +1,6 @@
 """The Python API for training, policies and evaluation; it does the same as the command line."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
@@ -17,6 +17,10 @@ from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.cut import Bounds
 from gridcount.data.load import load, resolve_source, resolved_name
 from gridcount.data.quality import check as checks
+from gridcount.estimation import runs as of_runs
+from gridcount.estimation.estimate import Settings
+from gridcount.estimation.estimate import estimate as estimate_rules
+from gridcount.estimation.result import Estimates
 from gridcount.evaluation.environments import trust, validate_dimensions
 from gridcount.evaluation.rollouts import Evaluation
 from gridcount.evaluation.rollouts import evaluate as roll_out
@@ -31,7 +35,7 @@ from gridcount.training.experiment import (
     Experiment,
     drop_unfit_environment,
     find_environment,
-    load_again,
+    load_whole,
     validate_findings,
 )
 from gridcount.training.logs import Row, read_rows
@@ -59,6 +63,8 @@ def train(
     env: str | None = None,
     evaluate_every: int = EVALUATE_EVERY,
     episodes: int = 20,
+    hold_out: float = 0.0,
+    hold_out_seed: int = 0,
     out: str | Path | None = None,
     keep: int = 2,
     keep_policies: int | None = None,
@@ -80,6 +86,8 @@ def train(
         env: where to score policies: a dataset's name or a Gymnasium id. By default the dataset's own, if it has one.
         evaluate_every: updates between evaluations.
         episodes: episodes per evaluation and seed.
+        hold_out: share of the episodes that training never sees, for `estimate`.
+        hold_out_seed: which episodes are held out.
         out: the run directory; by default a new one under runs/.
         keep: checkpoints kept.
         keep_policies: policies kept, one per checkpoint; by default as many as checkpoints.
@@ -110,6 +118,8 @@ def train(
         episodes=episodes,
         fingerprint="",
         source=resolve_source(loaded.name),
+        hold_out=hold_out,
+        hold_out_seed=hold_out_seed,
     )
     plan.check()
     if env is None:
@@ -119,7 +129,7 @@ def train(
     experiment = Experiment.prepare(plan, made, loaded)
     directory = claim(None if out is None else Path(out), f"{Path(loaded.name).stem}-{name}")
     console.print(
-        f"{len(loaded):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run directory: {directory}"
+        f"{len(experiment.data):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run directory: {directory}"
     )
     for setting, note in experiment.prepared.notes.items():
         console.print(f"  {setting}: {note}")
@@ -180,7 +190,7 @@ class Run:
         plan = runs.read_plan(self.directory)
         algorithm = runs.algorithm_of(self.directory)
         try:
-            _, data = load_again(self.directory, data)
+            data = load_whole(self.directory, data)
         except ValueError as error:
             raise ValueError(
                 f"{error}. Give the data that the run was trained on: run.resume(data)"
@@ -270,6 +280,45 @@ def evaluate(policy: Acts, env: str, *, episodes: int = 100, seed: int = 0) -> E
             f"episodes is {episodes} and seed is {seed}; episodes must be at least 1, and seed at least 0"
         )
     return roll_out(policy, env, episodes, seed, observation_dim=dims)
+
+
+def estimate(
+    policy: "Acts | Run | Mapping[str, Acts | Run]",
+    data: Transitions | str | Path | None = None,
+    *,
+    behaviour_log_prob: NDArray[Any] | None = None,
+    progress: bool = True,
+    **settings: Any,
+) -> Estimates:
+    """What policies would be worth, from logged data alone, beside the policy that made the log.
+
+    Args:
+        policy: a run, a policy, or any function of observations [rows, observation_dim] that gives actions in the log's units; or
+            several of them by name.
+        data: a log that the policies were not trained on; by default the episodes that a run held out.
+        behaviour_log_prob: [rows] the log-density of each logged action, where it was logged; by default a model is fitted.
+        progress: whether to print progress.
+        settings: fields of `gridcount.estimation.estimate.Settings` such as `discount=0.95`; `discount=1` estimates undiscounted
+            returns.
+    """
+    keep_compiled()
+    console = _console(progress)
+    named = dict(policy) if isinstance(policy, Mapping) else {_name_of(policy): policy}
+    directories = {name: each.directory for name, each in named.items() if isinstance(each, Run)}
+    rules: dict[str, Any] = of_runs.rules_of(directories)
+    rules |= {name: each for name, each in named.items() if not isinstance(each, Run)}
+    if data is None:
+        found = of_runs.held_out_of(directories)
+    else:
+        loaded = data if isinstance(data, Transitions) else load(data, memory_map=None, console=console)
+        found = of_runs.given(loaded, rules)
+    return estimate_rules(rules, found, Settings(**settings), behaviour_log_prob)
+
+
+def _name_of(policy: Any) -> str:
+    if isinstance(policy, Run):
+        return policy.directory.name
+    return policy.algorithm if isinstance(policy, Policy) else str(getattr(policy, "__name__", "policy"))
 
 
 def _algorithm(algorithm: Any, dataset: str, preset: Preset, changes: dict[str, Any]) -> tuple[str, Any]:

@@ -14,6 +14,7 @@ gridcount: offline reinforcement learning with count-based pessimism
   gridcount evaluate RUN        roll out a trained policy and print its score
   gridcount export RUN          write a policy as ONNX for programs without gridcount
   gridcount serve RUN           answer requests for guarded decisions over HTTP
+  gridcount estimate RUN        estimate what a policy is worth from logged data alone
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
   gridcount benchmark SUITE     run the experiments of a table or a figure
   gridcount report RESULTS      write one page of results: tables, curves, statistics, provenance
@@ -33,6 +34,7 @@ COMMANDS = (
     "evaluate",
     "export",
     "serve",
+    "estimate",
     "plot",
     "benchmark",
     "report",

@@ -32,6 +32,7 @@ class Batch(NamedTuple):
     state_cell: Any = None  # [rows] rank of the observation's grid cell, for algorithms that count
     next_state_cell: Any = None  # [rows] the same of the next observation
     next_action: Any = None  # [rows, action_dim] the log's own next action, for algorithms that ask for it
+    extra: Any = None  # further columns [rows, ...] that one learner reads, as a tree of them
 
 
 def _unset() -> Float:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, make_dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import tyro
 from rich.console import Console
@@ -37,6 +37,8 @@ from gridcount.training.experiment import (
 from gridcount.training.progress import ConsoleDisplay
 from gridcount.transitions import Transitions
 
+Number = TypeVar("Number", int, float)
+
 SOURCES = {"d4rl": " (D4RL's file)", "generated": " (generated here)", "": ""}
 
 
@@ -67,6 +69,10 @@ class Train:
         None  # updates between evaluations, and there is one at the end; by default 5000, or the run's own
     )
     episodes: int = 20  # episodes per evaluation and seed
+    hold_out: float | None = (
+        None  # share of the episodes that training never sees, for `gridcount estimate`; by default none, or the run's own
+    )
+    hold_out_seed: int | None = None  # which episodes are held out; by default 0, or the run's own
     run: Path | None = None  # run directory; by default a new one under runs/
     resume: bool = (
         False  # resume the run in --run, or the newest unfinished run of this dataset and algorithm
@@ -127,7 +133,7 @@ def train(words: list[str]) -> int:
         console.print(headline_table(rows))
     if options.plot:
         try:
-            return draw(directory, experiment.prepared, data, console)
+            return draw(directory, experiment.prepared, experiment.data, console)
         except ImportError as error:  # Matplotlib is optional; the training itself succeeded
             console.print(f"no pictures: {error}", soft_wrap=True)
     return 0
@@ -156,6 +162,8 @@ def _introduction(options: Train, experiment: Experiment, unscored: str, directo
         if (length := getattr(prepared.algorithm, name)) != plan.updates:
             flag = f"--{name.replace('_', '-')} {plan.updates}"
             yield f"  {name} is {length:,}, and the run makes {plan.updates:,} updates ({flag} makes them equal)"
+    if plan.hold_out:
+        yield f"  held out: {plan.hold_out:.0%} of the episodes (seed {plan.hold_out_seed}); gridcount estimate {directory} uses them"
     if plan.environment not in (None, options.env, options.dataset):
         yield f"  scored in {plan.environment}, where the log was collected"
     if plan.environment is None:
@@ -253,8 +261,15 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
         fingerprint="",
         source=resolve_source(options.dataset, recorded),
         columns=columns,
+        hold_out=_or_before(options.hold_out, before.hold_out if before else 0.0),
+        hold_out_seed=_or_before(options.hold_out_seed, before.hold_out_seed if before else 0),
         **asdict(units),
     )
+
+
+def _or_before(given: Number | None, before: Number) -> Number:
+    """A flag's value, or where it is not given that of the run before."""
+    return before if given is None else given
 
 
 def _without_resume(words: list[str]) -> list[str]:

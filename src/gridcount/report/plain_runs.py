@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from gridcount.catalogue import NAMES
@@ -25,7 +24,7 @@ def rows_of_runs(directories: Sequence[Path]) -> list[Row]:
         starts = describe_starts(directory)
         seconds = {entry.updates: entry.seconds for entry in read_times(directory)}
         dataset = Path(plan.dataset).name
-        what = json.dumps([asdict(plan) | {"seeds": []}], sort_keys=True)
+        what = json.dumps([plan.record() | {"seeds": []}], sort_keys=True)
         key = f"{plan.algorithm}--{dataset}--{hashlib.sha256(what.encode()).hexdigest()[:10]}"
         while any(
             (key, seed) in owner for seed in plan.seeds

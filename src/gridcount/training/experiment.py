@@ -34,7 +34,7 @@ class Experiment:
 
     plan: Plan
     prepared: Prepared
-    data: Transitions
+    data: Transitions  # what it is trained on: the log without the episodes that are held out
     judge: LogJudge
 
     @classmethod
@@ -43,11 +43,12 @@ class Experiment:
     ) -> "Experiment":
         """Set the automatic values from the data, and validate the plan before a directory is created.
 
-        A resumed run must be the same experiment, and keeps its schedule.
+        A resumed run must be the same experiment, and keeps its schedule. `data` is the whole log: its held-out part is left out here.
         """
+        whole, data = data, plan.split().training_part(data)
         before = runs.read_plan(resumed).fields if resumed else {}
         prepared = with_run_length(algorithm, plan.updates, before).prepare(data)
-        plan = replace(plan, fields=runs.settings(prepared.algorithm), fingerprint=runs.fingerprint(data))
+        plan = replace(plan, fields=runs.settings(prepared.algorithm), fingerprint=runs.fingerprint(whole))
         runs.validate_plan(plan, prepared)
         if resumed:
             runs.validate_same_plan(resumed, plan)
@@ -116,9 +117,16 @@ def validate_findings(name: str, findings: list[checks.Finding], show: ShowFindi
         )
 
 
-def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Transitions]:
-    """The data and the prepared algorithm of a run, as when it started; `data` is used if it is given."""
-    plan, algorithm = runs.read_plan(run), runs.algorithm_of(run)
+def load_again(run: Path) -> tuple[Prepared, Transitions]:
+    """The prepared algorithm of a run and the data it was trained on, as when it started."""
+    algorithm = runs.algorithm_of(run)
+    data = runs.read_plan(run).split().training_part(load_whole(run))
+    return algorithm.prepare(data), data
+
+
+def load_whole(run: Path, data: Transitions | None = None) -> Transitions:
+    """The log of a run with the episodes it held out; `data` is used if it is given."""
+    plan = runs.read_plan(run)
     if data is None:
         try:
             data = _load(plan)
@@ -130,7 +138,7 @@ def load_again(run: Path, data: Transitions | None = None) -> tuple[Prepared, Tr
         raise ValueError(
             f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})"
         )
-    return algorithm.prepare(data), data
+    return data
 
 
 def find_environment(dataset: str, wanted: str | None) -> tuple[str | None, str]:

@@ -20,6 +20,7 @@ from gridcount.algorithms.contract import EPOCH, Prepared, Report, act, with_new
 from gridcount.algorithms.ranges import validate_ranges
 from gridcount.catalogue import unknown
 from gridcount.data.formats.cut import ActionUnits
+from gridcount.data.split import Split
 from gridcount.evaluation.environments import dimensions, validate_dimensions
 from gridcount.evaluation.rollouts import Act, InUnits, evaluate
 from gridcount.files import archive, locked, read_record, validate_no_links, write_whole
@@ -83,6 +84,8 @@ class Plan:
     columns: dict[str, str] = field(
         default_factory=dict
     )  # of a table: role -> the columns that were named for it
+    hold_out: float = 0.0  # share of the episodes that training never sees
+    hold_out_seed: Count = 0  # which ones
 
     def check(self) -> None:
         """Raise ValueError for an invalid plan, before anything is computed."""
@@ -94,6 +97,7 @@ class Plan:
 
     def check_numbers(self) -> None:
         """Raise ValueError for invalid numbers."""
+        self.split().check()
         if not self.seeds or self.updates < 1 or self.evaluate_every < 1 or self.episodes < 1:
             raise ValueError("seeds, updates, evaluate-every and episodes must all be at least 1")
         if min(self.seeds) < 0:
@@ -105,6 +109,17 @@ class Plan:
     def evaluates_after(self, done: int) -> bool:
         """Whether policies are scored after this many updates: at every multiple of `evaluate_every`, and at the end."""
         return done == self.updates or done % self.evaluate_every == 0
+
+    def split(self) -> Split:
+        """Which episodes are held out."""
+        return Split(self.hold_out, self.hold_out_seed)
+
+    def record(self) -> dict[str, Any]:
+        """The plan as files keep it; without a hold-out it reads as it did before there was one."""
+        values = asdict(self)
+        if not self.hold_out:
+            del values["hold_out"], values["hold_out_seed"]
+        return values
 
     def action_units(self) -> ActionUnits:
         """How the data's actions were scaled to [-1, 1]."""
@@ -452,7 +467,7 @@ def write_record(directory: Path, plan: Plan) -> None:
     machine = describe_machine()
     directory.mkdir(parents=True, exist_ok=True)
     starts = read_starts(directory)
-    write_whole(directory / "config.json", json.dumps(asdict(plan), indent=2) + "\n")
+    write_whole(directory / "config.json", json.dumps(plan.record(), indent=2) + "\n")
     write_whole(directory / "environment.json", json.dumps([*starts, machine], indent=2) + "\n")
 
 

@@ -1,0 +1,177 @@
+"""Estimate policies from a log: fit values, and combine them with the log's own returns."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gridcount.algorithms.contract import Report, ignore_report
+from gridcount.counts.units import discounted_sums
+from gridcount.data.split import take_episodes
+from gridcount.estimation.fitted_q import Fitted, FittedQ, fit
+from gridcount.estimation.intervals import Interval, bootstrap, of_members
+from gridcount.estimation.problem import LOG, NEVER, Problem, Rule
+from gridcount.estimation.result import Estimate, Estimates, verdict
+from gridcount.estimation.runs import Evaluated
+from gridcount.transitions import Transitions
+
+CUT_OFF = 0.05  # share of a return that may lie beyond the end of the logged episodes before they are called cut off
+FAR = (
+    0.25  # fitted values of the log that miss its returns by this share of their spread do not reproduce them
+)
+FOLDS = 2  # of cross-fitting where no episodes are held out
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How estimates are made. The defaults were chosen on Maze2D alone (docs/estimate.md)."""
+
+    discount: float = 0.99  # 1: undiscounted returns within the longest episode
+    updates: int = 15_000  # of fitted Q evaluation
+    members: int = 6  # networks, each on a bootstrap of the episodes
+    hidden: tuple[int, ...] = (128, 128)
+    support_cost: float = (
+        1.0  # what acting where the log never did may cost, in deviations of the log's returns
+    )
+    seed: int = 0
+
+    def check(self) -> None:
+        """Raise ValueError for values that no estimate can have."""
+        if not 0 <= self.discount <= 1:
+            raise ValueError(f"--discount is {self.discount:g}; it must be from 0 to 1")
+        if self.updates < 1 or self.members < 2 * FOLDS:
+            raise ValueError(
+                f"--updates is {self.updates} and --members is {self.members}; they must be at least 1 and {2 * FOLDS}"
+            )
+        if self.support_cost < 0 or self.seed < 0:
+            raise ValueError(
+                f"--support-cost is {self.support_cost:g} and --seed is {self.seed}; they must be at least 0"
+            )
+
+
+def estimate(
+    policies: Mapping[str, Rule],
+    found: Evaluated,
+    settings: Settings | None = None,
+    behaviour_log_prob: NDArray[Any] | None = None,
+    report: Report = ignore_report,
+) -> Estimates:
+    """Estimates of policies from a log, beside the log's own policy.
+
+    With held-out episodes values are fitted to the other episodes and estimated on those. Without it, values are cross-fitted: two
+    halves of the members learn from two halves of the episodes, and each estimates the half it never saw.
+    """
+    data, held_out, notes = found
+    settings = settings or Settings()
+    settings.check()
+    if LOG in policies:
+        raise ValueError(f"a policy cannot be called '{LOG}', which is the log's own; choose another name")
+    fold = _folds(data, held_out, settings.seed)
+    counted = data if held_out is None else take_episodes(data, ~held_out)
+    problem = Problem.of(data, fold, {**policies, LOG: None}, settings.discount, counted)
+    fitted = fit(problem, _learner(problem, settings), settings.seed, report)
+    return replace(_estimates(fitted, settings), notes=notes)
+
+
+def _folds(data: Transitions, held_out: NDArray[np.bool_] | None, seed: int) -> NDArray[np.int64]:
+    episodes = len(data.episode_lengths)
+    if held_out is not None:
+        return np.where(held_out, 0, NEVER)
+    if episodes < FOLDS:
+        raise ValueError(
+            f"{data.name}: has {episodes} episode, and an estimate needs at least {FOLDS}; name the column that tells"
+            " episodes apart with --episode"
+        )
+    folds: NDArray[np.int64] = np.random.default_rng(seed).permutation(episodes) % FOLDS
+    return folds
+
+
+def _learner(problem: Problem, settings: Settings) -> FittedQ:
+    units, discount = problem.units, settings.discount
+    start = (float(log_returns(problem)[problem.evaluated].mean()) - units.level * units.steps) / units.spread
+    return FittedQ(
+        discount=discount,
+        per_step=1 / units.steps,
+        low=units.low,
+        high=units.high,
+        start=float(np.clip(start, units.low, units.high)),
+        members=settings.members,
+        hidden=settings.hidden,
+        updates=settings.updates,
+    )
+
+
+def log_returns(problem: Problem, discount: float | None = None) -> NDArray[np.float64]:
+    """[episodes] the discounted sum of the rewards that were logged."""
+    gamma = problem.discount if discount is None else discount
+    reward = np.asarray(problem.data.reward, np.float64)
+    if gamma == 1:
+        return problem.data.episode_returns
+    starts, lengths = problem.starts, problem.data.episode_lengths
+    whole = np.append(discounted_sums(reward, gamma), 0.0)
+    found: NDArray[np.float64] = whole[starts] - gamma**lengths * whole[starts + lengths]
+    return found
+
+
+def _estimates(fitted: Fitted, settings: Settings) -> Estimates:
+    problem = fitted.problem
+    chosen = problem.evaluated
+    first = problem.starts[chosen]
+    unseen = fitted.unseen[chosen].T
+    worth, unsure = {}, {}
+    for name, rule in problem.policies.items():
+        action = problem.actions(rule, problem.data.observation, first)
+        observation = np.asarray(problem.data.observation[first])
+        worth[name], later = fitted.values(name, observation, np.zeros_like(first), action)
+        unsure[name] = later + problem.uncertainty(observation, action) / problem.units.steps
+    returns = bootstrap(log_returns(problem)[chosen])
+    own = of_members(worth[LOG], unseen)
+    reproduces = _reproduces(problem, own, returns)
+    bounds = problem.units.in_log_units(np.array([problem.units.low, problem.units.high]))
+    found = []
+    for name, rule in problem.policies.items():
+        interval = of_members(worth[name], unseen)
+        excess = max(0.0, of_members(unsure[name] - unsure[LOG], unseen).value)
+        cost = settings.support_cost * problem.units.spread * excess
+        each = Estimate(
+            name=name,
+            fitted_q=interval.widened(cost).within(*bounds),
+            cautious=interval.value - cost,
+            gain=None,
+            uncertainty=of_members(unsure[name], unseen).value,
+            unseen=_unseen(problem, rule),
+        )
+        if rule is not None:
+            plain = of_members(worth[name] - worth[LOG], unseen)
+            gain = plain.widened(cost)
+            better, words = verdict(gain, plain, int(chosen.sum()), reproduces)
+            each = replace(each, gain=gain, better=better, verdict=words)
+        found.append(each)
+    return Estimates(
+        policies=tuple(found),
+        returns=returns,
+        undiscounted=bootstrap(log_returns(problem, 1.0)[chosen]),
+        discount=problem.discount,
+        horizon=problem.horizon,
+        episodes=int(chosen.sum()),
+        reproduces=reproduces,
+    )
+
+
+def _reproduces(problem: Problem, own: Interval, returns: Interval) -> bool | None:
+    """Whether fitted values of the log's policy agree with its returns; None if these were cut off."""
+    last = problem.starts + problem.data.episode_lengths - 1
+    left = np.where(problem.ended()[last] > 0, 0.0, problem.discount**problem.data.episode_lengths)
+    if left[problem.evaluated].mean() > CUT_OFF:
+        return None
+    apart = max(own.low - returns.high, returns.low - own.high, 0.0)
+    return apart <= FAR * problem.units.spread
+
+
+def _unseen(problem: Problem, rule: Rule | None) -> float:
+    rows = np.flatnonzero(np.repeat(problem.evaluated, problem.data.episode_lengths))
+    rows = np.random.default_rng(0).permutation(rows)[:20_000]
+    action = problem.actions(rule, problem.data.observation, rows)
+    return float((problem.uncertainty(problem.data.observation[rows], action) == 1).mean())

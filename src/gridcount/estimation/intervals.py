@@ -1,0 +1,56 @@
+"""Intervals of a mean over episodes whose values several networks estimate."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import t as student
+
+CONFIDENCE = 0.95
+RESAMPLES = 2_000  # of the episodes, in a bootstrap
+
+
+class Interval(NamedTuple):
+    """An estimate and the limits that contain the truth with a confidence of 95 %."""
+
+    value: float
+    low: float
+    high: float
+
+    def widened(self, by: float) -> "Interval":
+        """The same with limits that lie further out."""
+        return Interval(self.value, self.low - by, self.high + by)
+
+    def within(self, low: float, high: float) -> "Interval":
+        """The same within what is possible."""
+        return Interval(*(float(np.clip(each, low, high)) for each in self))
+
+
+def of_members(values: NDArray[np.float64], unseen: NDArray[np.bool_]) -> Interval:
+    """The mean over episodes of [members, episodes] values, each by the members that never saw the episode.
+
+    Two sources of error add up: members, each fitted to a bootstrap of the log, disagree; and the episodes' first states are a sample.
+    The members are few, so the limits are Student's.
+    """
+    shown = np.where(unseen, values, np.nan)
+    each = np.nanmean(shown, axis=0)  # [episodes]
+    of_member = np.nanmean(shown, axis=1)  # [members]
+    groups = np.unique(unseen, axis=0, return_inverse=True)[1].reshape(
+        -1
+    )  # members of a fold estimate the same episodes
+    apart = of_member - np.array([of_member[groups == group].mean() for group in groups])
+    freedom = len(values) - len(np.unique(groups))
+    fitting = (apart**2).sum() / max(freedom, 1)
+    starts = each.var(ddof=1) / len(each) if len(each) > 1 else 0.0
+    reach = float(student.ppf((1 + CONFIDENCE) / 2, max(freedom, 1)) * np.sqrt(fitting + starts))
+    mean = float(each.mean())
+    return Interval(mean, mean - reach, mean + reach)
+
+
+def bootstrap(statistic: NDArray[np.float64], seed: int = 0) -> Interval:
+    """The mean of one number per episode, with the limits of a bootstrap over episodes."""
+    rng = np.random.default_rng(seed)
+    draws = rng.integers(0, len(statistic), (RESAMPLES, len(statistic)))
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(statistic[draws].mean(axis=1), [tail, 1 - tail])
+    return Interval(float(statistic.mean()), float(low), float(high))

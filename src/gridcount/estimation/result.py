@@ -1,0 +1,151 @@
+"""Estimates as a person reads them: a table, and a verdict in words."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from io import StringIO
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from gridcount.estimation.intervals import Interval
+
+LEAST_EPISODES = 10  # below this many, an interval over episodes means nothing
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What one policy is worth according to a log."""
+
+    name: str
+    fitted_q: Interval  # mean return from the first states of the evaluated episodes, by fitted Q evaluation
+    cautious: float  # the same less what leaving the log may cost: rank policies by this
+    gain: Interval | None  # over the log's policy; None for the log itself
+    uncertainty: (
+        float  # mean over its steps of 1/sqrt(n + 1), where the log has its action n times: 1 if never
+    )
+    unseen: float  # share of its actions at the evaluated states that the log never has in the state's cell
+    better: bool | None = None  # than the log's policy, with 95 % confidence; None: cannot say
+    verdict: str = ""
+    others: dict[str, "Weighted"] = field(default_factory=dict)  # estimates by importance weights, by name
+
+
+@dataclass(frozen=True)
+class Weighted:
+    """An estimate by importance weights."""
+
+    interval: Interval
+    effective: float  # the effective number of episodes: the estimate means nothing where it is small
+
+
+@dataclass(frozen=True)
+class Estimates(Sequence[Estimate]):
+    """Policies beside each other, and the log's own policy."""
+
+    policies: tuple[Estimate, ...]  # the log's own is the last
+    returns: Interval  # the log's episodes as they were, within the steps that were logged
+    undiscounted: Interval  # the same without a discount
+    discount: float  # 1: returns are not discounted
+    horizon: int  # steps of the longest episode
+    episodes: int  # that were evaluated
+    reproduces: (
+        bool | None
+    )  # fitted values of the log's policy agree with the log's returns; None: returns were cut off
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.policies)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, str):
+            return next(each for each in self.policies if each.name == index)
+        return self.policies[index]
+
+    def __iter__(self) -> Iterator[Estimate]:
+        return iter(self.policies)
+
+    def ranked(self) -> list[Estimate]:
+        """The best first, by the cautious estimate: leaving the log is not rewarded."""
+        return sorted(self.policies, key=lambda each: -each.cautious)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON takes it."""
+        return asdict(self)
+
+    def render(self, console: Console) -> None:
+        """Print the table, the verdicts and the notes."""
+        console.print(self._table())
+        for each in self.policies:
+            if each.verdict:
+                console.print(f"{each.name}: {each.verdict}", soft_wrap=True)
+        for note in self.notes:
+            console.print(f"note: {note}", soft_wrap=True)
+
+    def __repr__(self) -> str:
+        console = Console(file=StringIO(), record=True, width=120, markup=False, highlight=False)
+        self.render(console)
+        return console.export_text().rstrip()
+
+    def _table(self) -> Table:
+        how = (
+            f"undiscounted returns within {self.horizon:,} steps"
+            if self.discount == 1
+            else f"returns discounted by {self.discount:g}"
+        )
+        table = Table(title=f"Estimated {how}, from the first states of {self.episodes:,} episodes")
+        for heading in ("policy", "fitted Q (95 %)", "cautious", "gain over the log (95 %)", "never seen"):
+            table.add_column(heading, justify="left" if heading == "policy" else "right")
+        names = list(dict.fromkeys(name for each in self.policies for name in each.others))
+        for name in names:
+            table.add_column(f"{name} (effective episodes)", justify="right")
+        for each in self.policies:
+            weighted = [
+                in_words(each.others[name].interval, each.others[name].effective)
+                for name in names
+                if name in each.others
+            ]
+            table.add_row(
+                each.name,
+                in_words(each.fitted_q),
+                f"{each.cautious:.4g}",
+                "" if each.gain is None else in_words(each.gain),
+                f"{each.unseen:.0%}",
+                *weighted,
+            )
+        return table
+
+
+def in_words(interval: Interval, effective: float | None = None) -> str:
+    """An interval, and its effective number of episodes, as text."""
+    text = f"{interval.value:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
+    return text if effective is None else f"{text} ({effective:.1f})"
+
+
+def verdict(
+    gain: Interval, statistical: Interval, episodes: int, reproduces: bool | None
+) -> tuple[bool | None, str]:
+    """Whether a policy is better than the log's with 95 % confidence, and why.
+
+    `gain` holds what leaving the log may cost, `statistical` does not.
+    """
+    limits = f"the gain is {gain.value:.4g}, between {gain.low:.4g} and {gain.high:.4g}"
+    if episodes < LEAST_EPISODES:
+        return (
+            None,
+            f"cannot say whether it is better than the log's policy: only {episodes} episodes were evaluated",
+        )
+    if reproduces is False:
+        return None, (
+            "cannot say whether it is better than the log's policy: fitted values do not even reproduce the log's own returns"
+        )
+    if gain.low > 0:
+        return True, f"better than the log's policy with 95 % confidence: yes, {limits}"
+    if gain.high < 0:
+        return False, f"better than the log's policy with 95 % confidence: no, it is worse; {limits}"
+    alone = statistical.low > 0 or statistical.high < 0
+    why = (
+        "its actions leave the log too far for their values to be known"
+        if alone
+        else "the log holds too few episodes to tell the difference"
+    )
+    return None, f"cannot say whether it is better than the log's policy: {limits}; {why}"
