@@ -6,13 +6,13 @@ READY := .venv/.ready
 # what `browser` asks apt-get for: a browser, and a font so that pictures of pages have letters
 CHROMIUM := chromium fonts-dejavu-core
 
-.PHONY: demo test tests lint format browser bench bench-data crosscheck docs figures results theory report-picture
+.PHONY: demo test tests lint format browser postgres debian bench bench-data crosscheck docs figures results theory report-picture
 
 demo: $(READY)  ## train GPC-SAC on a maze from logged data alone, and draw what it learnt
 	$(BIN)/gridcount train maze2d-umaze-v1 --preset fast --seeds 2
 
 test:  ## everything CI runs; what can be done side by side is
-	$(MAKE) --jobs 2 --no-print-directory $(READY) browser
+	$(MAKE) --jobs 2 --no-print-directory $(READY) debian
 	$(MAKE) --jobs 2 --no-print-directory lint tests
 
 tests: $(READY)
@@ -34,6 +34,18 @@ browser:  ## a Chromium to test the report page in, where it is missing and may 
 		DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=3 install -y --no-install-recommends $(CHROMIUM) || \
 		echo "Chromium could not be installed: the report page's browser tests will fail"; \
 	else echo "no Chromium here, and no right to install one: the report page's browser tests will be skipped"; fi
+
+postgres:  ## a PostgreSQL server that a test starts, where it is missing and may be installed; the test is skipped without one
+	@if ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || command -v initdb >/dev/null; then exit 0; fi; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		apt-get -q -o Acquire::Retries=3 update && \
+		DEBIAN_FRONTEND=noninteractive apt-get -q -o Acquire::Retries=3 install -y --no-install-recommends postgresql || \
+		echo "PostgreSQL could not be installed: the test of its import will fail"; \
+	else echo "no PostgreSQL here, and no right to install one: the test of its import will be skipped"; fi
+
+debian:  ## one after the other, because apt-get runs alone
+	$(MAKE) --no-print-directory browser
+	$(MAKE) --no-print-directory postgres
 
 bench: $(READY)  ## how close each algorithm's update comes to the machine's matrix-multiply rate; BENCH=--keep for the docs
 	$(BIN)/python benchmarks/update.py $(BENCH)

@@ -14,6 +14,7 @@ TYPES = {
     "transitions",
     "catalogue",
     "paper",
+    "categories",
 }  # the type of a dataset, the names of published ones, the paper's table
 LEARNERS = {"counts", "losses", "networks", "policy", "algorithms"}
 BELOW = {  # room -> the rooms of ours it may import, besides itself
@@ -22,6 +23,7 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "children": set[str](),  # how Python processes are started
     "plain_text": set[str](),
     "catalogue": set[str](),
+    "categories": set[str](),
     "paper": set[str](),
     "losses": set[str](),
     "transitions": {"data"},  # its constructors from arrays, frames and episodes

@@ -301,13 +301,14 @@ def test_a_column_of_text_hides_nothing_else(tmp_path: Path) -> None:
     expected = {
         ("obs_0", 5, "column 'obs_0' holds 'warm' at row 5, which is not a number"),
         ("done", 50, "'done' holds 0.5 at row 50"),
-        ("episode", 75, "'episode' returns to 0.0 at row 75, after other episodes"),
         ("obs_1", 17, "1 value is NaN, infinite or empty"),
         ("action", 33, "1 rows have actions outside [-1, 1]; here -0.9902 to 7"),
     }
     found = check(write_csv(tmp_path / "log.csv", flat))
     assert {(each.column, each.row, each.problem) for each in found if each.severity == "error"} == expected
     assert "is always 3" in {each.problem for each in found}
+    together = next(each for each in found if "interleaved" in each.problem)
+    assert (together.severity, together.column, together.row) == ("warning", "episode", 75)
     assert all(each.advice for each in loud(found))
 
 

@@ -203,10 +203,6 @@ def text_at(row: int, word: str) -> Callable[[Table], None]:
             lambda t: t.update(done=np.where(np.arange(60) == 55, 0.5, 0)),
             r"'done' holds 0.5 at row 55; a flag must be 0 or 1",
         ),
-        (
-            lambda t: t.update(episode=np.repeat([0, 1, 0], 20)),
-            r"'episode' returns to 0.0 at row 40, after other episodes",
-        ),
     ],
 )
 def test_a_bad_value_is_named_by_its_row_whatever_the_piece_and_leaves_nothing_behind(

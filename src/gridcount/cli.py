@@ -22,6 +22,7 @@ gridcount: offline reinforcement learning with count-based pessimism
   gridcount data import FILE    import your own dataset under a name
   gridcount data check DATASET  list all problems of a dataset or a file
   gridcount data info DATASET   describe a dataset and suggest hyper-parameters
+  gridcount data list           list the imported datasets; data remove NAME removes one
   gridcount theory              check the paper's theorems on problems with known solutions
 
 Add --help to a command to see its flags. To begin:

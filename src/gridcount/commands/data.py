@@ -1,6 +1,7 @@
-"""`gridcount data make`, `import`, `check` and `info`: each returns the exit code."""
+"""`gridcount data make`, `import`, `check`, `info`, `list` and `remove`: each returns the exit code."""
 
 import json
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -8,6 +9,8 @@ from typing import Annotated, Any
 
 import tyro
 from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
 from gridcount.algorithms import make_algorithm
 from gridcount.catalogue import MAZE_NAMES, unknown
@@ -19,9 +22,9 @@ from gridcount.data.quality import check as checks
 from gridcount.data.quality import describe as descriptions
 from gridcount.data.quality.check import check
 from gridcount.data.quality.describe import describe
-from gridcount.data.store.local import imported_directory
+from gridcount.data.store.local import imported, imported_directory, imported_names
 from gridcount.data.store.mazes import make
-from gridcount.files import on_full_disk, remove_leftovers
+from gridcount.files import on_full_disk, remove_folder, remove_leftovers
 from gridcount.terminal import make_console, validate_flags, with_bar
 from gridcount.transitions import Transitions
 
@@ -36,6 +39,8 @@ USAGE = """\
   gridcount data import FILE --name NAME   import your own dataset; NAME can then be used like a dataset name
   gridcount data check DATASET|FILE        list all problems
   gridcount data info DATASET|FILE         describe it and suggest hyper-parameters
+  gridcount data list                      list the imported datasets
+  gridcount data remove NAME               remove an imported dataset, after a question
 """
 
 
@@ -53,7 +58,9 @@ class Make:
 class Import:
     """Import a dataset into the fast local format; its name can then be used like any dataset name."""
 
-    file: tyro.conf.Positional[str]  # .csv, .parquet, .npz, .hdf5 or a Minari folder
+    # a table (.csv, .tsv, .txt, .parquet, .npz), many of them as a folder or a pattern ('logs/*.csv'), .hdf5, a Minari folder,
+    # a SQLite file or postgresql://HOST/DATABASE
+    file: tyro.conf.Positional[str]
     name: str  # what to call it: letters, digits, '-' and '_'
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
     actions: Actions = field(default_factory=ActionUnits)  # how actions are scaled to [-1, 1]
@@ -78,12 +85,26 @@ class Info:
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
     actions: Actions = field(default_factory=ActionUnits)  # how actions are scaled to [-1, 1]
     source: Source = "auto"  # for Maze2D names: D4RL's file or one generated here
-    bins: int | None = (
-        None  # partitions per dimension of the coverage's grid; default: those of GPC-SAC's fast preset, which `train` uses
-    )
+    # partitions per dimension of the coverage's grid; default: those of GPC-SAC's fast preset, which `train` uses
+    bins: int | None = None
     plot: bool = False  # write pictures
     out: Path | None = None  # folder for the pictures; by default one named after the dataset
     json: bool = False  # print the description as JSON
+
+
+@dataclass(frozen=True)
+class List:
+    """List the imported datasets: rows, size on disk, and where each came from."""
+
+    json: bool = False  # print the list as JSON
+
+
+@dataclass(frozen=True)
+class Remove:
+    """Remove an imported dataset. The file it was made from stays."""
+
+    name: tyro.conf.Positional[str]  # as `gridcount data list` shows it
+    yes: bool = False  # do not ask
 
 
 def data(words: list[str]) -> int:
@@ -93,6 +114,8 @@ def data(words: list[str]) -> int:
         "import": (Import, import_command),
         "check": (Check, check_command),
         "info": (Info, info_command),
+        "list": (List, list_command),
+        "remove": (Remove, remove_command),
     }
     if not words or words[0] in ("-h", "--help"):
         print(USAGE)
@@ -124,12 +147,7 @@ def import_command(options: Import, console: Console | None = None) -> int:
     console = console or make_console()
     target = free_name(options.name, options.replace)
     for leftover in remove_leftovers(imported_directory()):
-        console.print(
-            f"removed {leftover}, left by an import that was killed",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        _say(console, f"removed {leftover}, left by an import that was killed")
     kept = "Nothing was imported, and existing datasets are kept: free disk space, or set the environment variable"
     with (
         on_full_disk(target, f"{kept} GRIDCOUNT_HOME to another folder, and run the same command again"),
@@ -148,12 +166,15 @@ def import_command(options: Import, console: Console | None = None) -> int:
             action_bounds=options.actions.bounds,
             replace=options.replace,
         )
-    console.print(
+    _say(
+        console,
         f"Imported {len(data):,} transitions in {data.episodes:,} episodes as '{options.name}' ({imported_directory() / options.name})",
-        highlight=False,
-        markup=False,
-        soft_wrap=True,
     )
+    if dropped := len(data.log) - len(data):
+        _say(
+            console,
+            f"{dropped:,} of {len(data.log):,} rows were left out: the last row of an episode that was cut off has no next observation",
+        )
     return 0
 
 
@@ -197,8 +218,55 @@ def info_command(options: Info, console: Console | None = None) -> int:
             data, options.out or Path(f"{Path(options.data).stem}-pictures"), description
         ):
             if not options.json:
-                console.print(f"wrote {path}", highlight=False, markup=False, soft_wrap=True)
+                _say(console, f"wrote {path}")
     return 0
+
+
+def list_command(options: List, console: Console | None = None) -> int:
+    """Print the imported datasets."""
+    console = console or make_console()
+    found = [imported(name) for name in imported_names()]
+    if options.json:
+        print(json.dumps([each._asdict() for each in found]), file=console.file)
+        return 0
+    if not found:
+        _say(
+            console,
+            f"No dataset was imported yet into {imported_directory()}: gridcount data import FILE --name NAME",
+        )
+        return 0
+    table = Table("name", "transitions", "size", "made from")
+    for each in found:
+        rows = "" if each.rows is None else f"{each.rows:,}"
+        table.add_row(Text(each.name), rows, f"{each.bytes / 2**20:,.1f} MiB", Text(each.source))
+    console.print(table)
+    return 0
+
+
+def remove_command(options: Remove, console: Console | None = None) -> int:
+    """Remove an imported dataset, if the user agrees."""
+    console = console or make_console()
+    if options.name not in imported_names():
+        raise unknown("imported dataset", options.name, imported_names())
+    found = imported(options.name)
+    if not options.yes:
+        if not sys.stdin.isatty():
+            raise ValueError(
+                f"'{options.name}' was not removed, because nobody can be asked; give --yes to remove it"
+            )
+        answer = input(
+            f"Remove '{found.name}' ({found.bytes / 2**20:,.1f} MiB, made from {found.source})? [y/N] "
+        )
+        if answer.strip().lower() not in ("y", "yes"):
+            _say(console, f"'{options.name}' was kept")
+            return 1
+    remove_folder(imported_directory() / options.name)
+    _say(console, f"Removed '{options.name}'. Runs that were trained on it need it to be resumed.")
+    return 0
+
+
+def _say(console: Console, line: str) -> None:
+    console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
 def _trained_grid(data: Transitions) -> tuple[int | None, int | None, StateResolution]:

@@ -46,37 +46,31 @@ SOURCES = {"d4rl": " (D4RL's file)", "generated": " (generated here)", "": ""}
 class Train:
     """Train a policy from logged data and evaluate it during training."""
 
-    dataset: tyro.conf.Positional[
-        str
-    ]  # a dataset name such as maze2d-umaze-v1, an imported name, or a file (.hdf5, .npz, .parquet, .csv)
+    # a dataset name such as maze2d-umaze-v1, an imported name, or a file (.hdf5, .npz, .parquet, .csv)
+    dataset: tyro.conf.Positional[str]
     columns: Annotated[Columns, tyro.conf.arg(name="")] = field(
         default_factory=Columns
     )  # of a table: which columns are what
-    algo: str = (
-        ""  # the algorithm; by default gpc-anchor for your own dataset, and gpc-sac for a published dataset
-    )
-    env: str | None = (
-        None  # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
-    )
-    preset: Preset = (
-        "fast"  # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
-    )
+    # the algorithm; by default gpc-anchor for your own dataset, and gpc-sac for a published dataset
+    algo: str = ""
+    # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
+    env: str | None = None
+    # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
+    preset: Preset = "fast"
     seeds: int = 1  # how many seeds to train together
     seed: int = 0  # the first seed
     source: Source = "auto"  # for Maze2D names: D4RL's file or data generated here; "auto": D4RL's where it was downloaded before
     updates: int | None = None  # gradient updates; by default the preset's, or on --resume the run's own
-    evaluate_every: int | None = (
-        None  # updates between evaluations, and there is one at the end; by default 5000, or the run's own
-    )
+    # updates between evaluations, and there is one at the end; by default 5000, or the run's own
+    evaluate_every: int | None = None
     episodes: int = 20  # episodes per evaluation and seed
     hold_out: float | None = (
         None  # share of the episodes that training never sees, for `gridcount estimate`; by default none, or the run's own
     )
     hold_out_seed: int | None = None  # which episodes are held out; by default 0, or the run's own
     run: Path | None = None  # run directory; by default a new one under runs/
-    resume: bool = (
-        False  # resume the run in --run, or the newest unfinished run of this dataset and algorithm
-    )
+    # resume the run in --run, or the newest unfinished run of this dataset and algorithm
+    resume: bool = False
     keep: int = 2  # checkpoints kept
     keep_policies: int | None = None  # policies kept, one per checkpoint; by default as many as checkpoints
     checkpoint_seconds: float = 60.0  # least time between checkpoints; the last update always makes one

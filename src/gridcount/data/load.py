@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ from gridcount.catalogue import MAZE_NAMES, NAMES, unknown
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.cut import Bounds, Cut, cut, to_transitions
 from gridcount.data.formats.d4rl import hdf5_pieces
+from gridcount.data.formats.databases import is_postgres, validate_no_password
 from gridcount.data.formats.log import Collected, Log, TooLarge, join, log_of, spooled
 from gridcount.data.formats.minari import (
     PREFIX,
@@ -20,7 +22,8 @@ from gridcount.data.formats.minari import (
     minari_folder,
     minari_pieces,
 )
-from gridcount.data.formats.tables import SUFFIXES, table_pieces
+from gridcount.data.formats.tables import SUFFIXES, find_parts, is_glob, is_table, table_pieces
+from gridcount.data.formats.tidy import tidy
 from gridcount.data.store import local, mazes
 from gridcount.data.store.download import fetch, published
 from gridcount.envs.maze2d_data import Progress
@@ -61,16 +64,16 @@ def load(
         _validate_no_columns(str(name), columns)
         return local.read_local(folder, memory_map=_is_large(folder) if memory_map is None else memory_map)
     path = _locate(str(name), source, console, progress)
-    large = memory_map is None and _is_large(_on_disk(path))
+    large = memory_map is None and _is_large(*_on_disk(path))
     if not memory_map and not (large and str(name) in NAMES):
         advice = (
             f"more than half of this machine's memory; import it first, so that it stays on disk:"
             f" gridcount data import {name} --name NAME (with the same flags for columns), then use NAME"
         )
         if large:
-            raise ValueError(f"{name}: takes {_bytes(_on_disk(path)) / 2**30:.1f} GiB, {advice}")
+            raise ValueError(f"{name}: takes {_bytes(*_on_disk(path)) / 2**30:.1f} GiB, {advice}")
         try:
-            log = join(path, _pieces(path, columns), _share(memory_map))
+            log = join(path, _pieces(path, columns), _share(memory_map), tidy(columns or Columns()))
         except TooLarge as error:
             if memory_map is not None:
                 raise
@@ -117,14 +120,14 @@ def open_log(
             log_of(local.read_local(folder, memory_map=_is_large(folder) if on_disk is None else on_disk))
         )
     path = _locate(str(name), source, console)
-    if _is_large(_on_disk(path)) if on_disk is None else on_disk:
-        return spooled(path, _pieces(path, columns), cache_directory() / "spool")
-    try:
-        return nullcontext(join(path, _pieces(path, columns), _share(on_disk)))
-    except TooLarge:
-        if on_disk is not None:
-            raise
-        return spooled(path, _pieces(path, columns), cache_directory() / "spool")
+    finish = tidy(columns or Columns())
+    if not (_is_large(*_on_disk(path)) if on_disk is None else on_disk):
+        try:
+            return nullcontext(join(path, _pieces(path, columns), _share(on_disk), finish))
+        except TooLarge:
+            if on_disk is not None:
+                raise
+    return spooled(path, _pieces(path, columns), cache_directory() / "spool", finish)
 
 
 def import_log(
@@ -168,7 +171,7 @@ def recorded_environment(name: str) -> Collected | None:
         facts = local.read_meta(folder).environment
         return None if facts is None else Collected(facts.id, facts.options)
     path = Path(name)
-    if name in NAMES or path.is_file():
+    if name in NAMES or is_postgres(name) or is_glob(name) or path.is_file():
         return None
     if name.startswith(PREFIX) or (path.is_dir() and is_minari(path)):
         return minari_environment(name)
@@ -193,10 +196,12 @@ def known_names() -> tuple[str, ...]:
 
 
 def resolved_name(dataset: str) -> str:
-    """A name as it is, and the absolute path of a file or folder, so that a run finds its data from any folder."""
-    return (
-        str(Path(dataset).resolve()) if dataset not in known_names() and Path(dataset).exists() else dataset
-    )
+    """A name as it is, and the absolute path of a file, a folder or a pattern, so that a run finds its data from any folder."""
+    if dataset in known_names() or is_postgres(dataset):
+        return dataset
+    if is_glob(dataset):
+        return str(Path(dataset).absolute())
+    return str(Path(dataset).resolve()) if Path(dataset).exists() else dataset
 
 
 def _local_folder(name: str) -> Path | None:
@@ -210,16 +215,25 @@ def _locate(name: str, source: Source, console: Console | None, progress: Progre
     """The file or folder to read; a name has priority over an equal path, so that results do not depend on the folder."""
     if name in NAMES:
         return str(_published(name, source, console, progress))
+    validate_no_password(name)
     _validate_no_source(name, source)
     path = Path(name)
-    if name.startswith(PREFIX) or path.is_file() or (path.is_dir() and is_minari(path)):
+    if name.startswith(PREFIX) or path.is_file() or is_postgres(name) or (path.is_dir() and is_minari(path)):
+        return name
+    if is_glob(name):
+        if not find_parts(name):
+            raise FileNotFoundError(
+                f"{name}: no table matches this pattern; tables are {', '.join(SUFFIXES)}"
+            )
         return name
     minari = find_minari(name) if name and not path.is_absolute() else None
     if minari is not None:
         return str(minari)
     if path.is_dir():
+        if find_parts(name):
+            return name
         raise ValueError(
-            f"{path}: is a folder, but not a dataset; expected a Minari folder or one made by gridcount data import"
+            f"{path}: is a folder, but not a dataset; expected tables, a Minari folder or one made by gridcount data import"
         )
     if path.suffix.lower() in (*HDF5_SUFFIXES, *SUFFIXES) or len(path.parts) > 1:
         hint = "" if path.suffix else f" (a Minari dataset's id is written {PREFIX}{name})"
@@ -270,13 +284,18 @@ def _validate_no_columns(name: str, columns: Columns | None) -> None:
         )
 
 
-def _on_disk(path: str) -> Path:
-    return minari_folder(path) if path.startswith(PREFIX) or Path(path).is_dir() else Path(path)
+def _on_disk(path: str) -> list[Path]:
+    """The files or the folder of a dataset; none for a database."""
+    if is_postgres(path):
+        return []
+    if path.startswith(PREFIX) or (Path(path).is_dir() and is_minari(Path(path))):
+        return [minari_folder(path)]
+    return find_parts(path) if is_table(path) else [Path(path)]
 
 
-def _is_large(path: Path) -> bool:
-    """Whether a file or folder would fill more than half of the machine's memory."""
-    return _bytes(path) > memory_limit() / 2
+def _is_large(*paths: Path) -> bool:
+    """Whether files or folders would fill more than half of the machine's memory."""
+    return _bytes(*paths) > memory_limit() / 2
 
 
 def _share(chosen: bool | None) -> float:
@@ -284,32 +303,30 @@ def _share(chosen: bool | None) -> float:
     return memory_limit() / 2 if chosen is None else memory_limit()
 
 
-def _bytes(path: Path) -> int:
-    return (
-        path.stat().st_size
-        if path.is_file()
-        else sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    )
+def _bytes(*paths: Path) -> int:
+    files = [file for path in paths for file in (path.rglob("*") if path.is_dir() else [path])]
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _pieces(path: str, columns: Columns | None) -> Iterator[Log]:
     try:
         yield from _format_pieces(path, columns)
     except (ValueError, IndexError, MemoryError) as error:  # errors of libraries rarely name the damaged file
-        if path in str(error):
+        if any(str(part) in str(error) for part in (path, *_on_disk(path))):
             raise
         raise ValueError(f"{path}: truncated or damaged ({error}); get the file again") from error
 
 
 def _format_pieces(path: str, columns: Columns | None) -> Iterator[Log]:
     suffix = Path(path).suffix.lower()
-    if not path.startswith(PREFIX) and Path(path).is_file() and suffix in SUFFIXES:
+    folder = path.startswith(PREFIX) or (Path(path).is_dir() and is_minari(Path(path)))
+    if not folder and is_table(path):
         return table_pieces(path, columns)
-    if columns is not None and columns != Columns():
+    if columns is not None and replace(columns, missing=None) != Columns():
         raise ValueError(
             f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format has fixed columns"
         )
-    if path.startswith(PREFIX) or Path(path).is_dir():
+    if folder:
         return minari_pieces(path)
     if suffix in HDF5_SUFFIXES:
         return hdf5_pieces(path)

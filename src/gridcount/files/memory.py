@@ -1,4 +1,4 @@
-"""The memory limit of this process: the machine's memory, or the limit of a container or job scheduler."""
+"""The memory limit of this process: the machine's memory, or the limit of a container, a job scheduler or `ulimit`."""
 
 import os
 import sys
@@ -8,11 +8,26 @@ VERSION_1, VERSION_2 = "memory.limit_in_bytes", "memory.max"  # files that hold 
 
 
 def memory_limit(root: Path = Path("/")) -> int:
-    """Bytes: the machine's memory, or the lowest limit of the control groups (v1 and v2) this process is in."""
+    """Bytes: the machine's memory, or the lowest limit of this process (ulimit) and of its control groups (v1 and v2)."""
     physical = (
         os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
     )
-    return min([physical, *_group_limits(root)])
+    return min([physical, *_own_limits(), *_group_limits(root)])
+
+
+def _own_limits() -> list[int]:
+    """What `ulimit` leaves to this process, besides what it has taken already."""
+    try:
+        import resource
+
+        taken = [
+            int(pages) * os.sysconf("SC_PAGE_SIZE") for pages in Path("/proc/self/statm").read_text().split()
+        ]
+    except (ImportError, OSError):  # not Linux
+        return []
+    limits = {taken[5]: resource.RLIMIT_DATA, taken[0]: resource.RLIMIT_AS}
+    found = [(resource.getrlimit(kind)[0], size) for size, kind in limits.items()]
+    return [max(limit - size, 1) for limit, size in found if limit != resource.RLIM_INFINITY]
 
 
 def _group_limits(root: Path) -> list[int]:

@@ -15,7 +15,7 @@ from typing import IO
 
 from gridcount.files.full import on_full_disk
 from gridcount.files.locks import lock, try_lock
-from gridcount.files.opening import open_plain
+from gridcount.files.opening import open_plain, validate_no_link
 
 PARTIAL, OLD = ".partial", ".old"
 
@@ -73,6 +73,14 @@ def whole_folder(folder: Path) -> Iterator[Path]:
                 os.rename(old, folder)
             shutil.rmtree(old, ignore_errors=True)
             shutil.rmtree(partial, ignore_errors=True)
+
+
+def remove_folder(folder: Path) -> None:
+    """Remove a folder; it disappears as a whole, and `remove_leftovers` finishes what a killed process left."""
+    validate_no_link(folder)
+    doomed = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{PARTIAL}")
+    os.rename(folder, doomed)
+    shutil.rmtree(doomed)
 
 
 def remove_leftovers(parent: Path) -> list[Path]:

@@ -1,11 +1,13 @@
 """A trained policy: observations in, actions out, both in the log's own units. It needs only NumPy."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from gridcount.categories import encoded
 from gridcount.files.archive import numbered
 from gridcount.policy.actor import Actor
 from gridcount.policy.counts import LogCounts
@@ -78,6 +80,22 @@ class Policy:
         observations, single = self._observations(observation)
         actions = self._in_units(self._actor(observations))
         return actions[0] if single else actions
+
+    def rounded(self, observation: ArrayLike) -> NDArray[Any]:
+        """The same, with each action that took few values in the log, such as a switch, at the nearest of these values."""
+        actions: NDArray[Any] = np.array(self(observation))
+        for d, values in enumerate(self._facts.action_values):
+            if values:
+                logged = np.sort(np.asarray(values))
+                actions[..., d] = logged[np.searchsorted((logged[1:] + logged[:-1]) / 2, actions[..., d])]
+        return actions
+
+    def encode(self, row: Mapping[str, Any]) -> NDArray[np.float32]:
+        """The observation of a row of the log, given as column -> value; categories are encoded as in training.
+
+        >>> policy(policy.encode({"temperature": 20.5, "mode": "auto"}))
+        """
+        return np.asarray(encoded(row, self.observation_names), np.float32)
 
     def scaled(self, observation: ArrayLike) -> NDArray[np.float32]:
         """The same with each action dimension in [-1, 1], as in training."""

@@ -42,6 +42,7 @@ class Facts:
     action_high: tuple[float, ...]
     version: str  # of gridcount
     format: AtLeastOne = FORMAT
+    action_values: tuple[tuple[float, ...], ...] = ()  # per action: the log's values if it has few; () if not
 
 
 def write_facts(folder: Path, facts: Facts) -> None:
@@ -85,7 +86,7 @@ def read_facts(folder: Path) -> Facts:
         raise ValueError(
             f"{path}: written by gridcount {facts.version}, whose format {facts.format} is newer; update gridcount"
         )
-    for name in ("action_low", "action_high"):
+    for name in ("action_low", "action_high", *(["action_values"] if facts.action_values else [])):
         if len(getattr(facts, name)) != len(facts.action_names):
             raise ValueError(
                 f"{path}: '{name}' has {len(getattr(facts, name))} numbers for {len(facts.action_names)} actions. {AGAIN}"

@@ -1,5 +1,6 @@
 """Run directories: a new one for a new run, the existing one for a resumed run; nothing is overwritten."""
 
+import re
 from itertools import count
 from pathlib import Path
 
@@ -17,6 +18,7 @@ def claim(given: Path | None, stem: str) -> Path:
         _validate_unused(given)
         given.mkdir(parents=True, exist_ok=True)
         return given
+    stem = re.sub(r"[*?\[\]:/]+", "-", stem).strip("-")  # of a pattern of files or a database
     for number in count(1):
         path = RUNS / (stem if number == 1 else f"{stem}-{number}")
         try:

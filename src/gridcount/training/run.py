@@ -20,6 +20,7 @@ from gridcount.algorithms.contract import EPOCH, Prepared, Report, act, with_new
 from gridcount.algorithms.ranges import validate_ranges
 from gridcount.catalogue import unknown
 from gridcount.data.formats.cut import ActionUnits
+from gridcount.data.quality.scan import logged_values
 from gridcount.data.split import Split
 from gridcount.evaluation.environments import dimensions, validate_dimensions
 from gridcount.evaluation.rollouts import Act, InUnits, evaluate
@@ -417,6 +418,7 @@ def policy_facts(plan: Plan, data: Transitions) -> store.Facts:
         action_low=tuple(data.action_low.tolist()),
         action_high=tuple(data.action_high.tolist()),
         version=__version__,
+        action_values=logged_values(data),
     )
 
 

@@ -12,6 +12,7 @@ from gridcount.data.formats.cut import Bounds, to_transitions
 from gridcount.data.formats.log import (
     Arrays,
     BadValue,
+    Kinds,
     Log,
     OpenTable,
     Problems,
@@ -21,7 +22,9 @@ from gridcount.data.formats.log import (
     matrix,
     rewards,
 )
-from gridcount.data.formats.tables import from_arrow, read_table, text_error
+from gridcount.data.formats.parquet_table import from_arrow
+from gridcount.data.formats.rows import read_table, text_error
+from gridcount.data.formats.tidy import tidy
 from gridcount.transitions import Transitions
 
 Ends = tuple[Any, Any]  # values that are mapped to -1 and 1; None if not given
@@ -43,7 +46,7 @@ def from_arrays(
             raise ValueError(
                 f"{name}: '{role}' has shape {values.shape}, 'observation' has {arrays['observation'].shape}; rows must agree"
             )
-    log = join(name, read_table(name, _arrays_table(name, arrays), Columns()))
+    log = join(name, read_table(name, _arrays_table(name, arrays), Columns()), finish=tidy(Columns()))
     observation_names, action_names = names
     _validate_names(name, "observation", observation_names, log.observation.shape[1])
     _validate_names(name, "action", action_names, log.action.shape[1])
@@ -66,7 +69,9 @@ def from_frame(
 ) -> Transitions:
     """Transitions of a table in memory."""
     table = _arrow_table(name, frame) or _arrays_table(name, _columns(name, frame))
-    return _transitions(join(name, read_table(name, table, columns or Columns())), ends, scale_actions, name)
+    columns = columns or Columns()
+    log = join(name, read_table(name, table, columns), finish=tidy(columns))
+    return _transitions(log, ends, scale_actions, name)
 
 
 def from_episodes(episodes: Any, ends: Ends, scale_actions: bool, name: str) -> Transitions:
@@ -102,16 +107,13 @@ def _transitions(log: Log, ends: Ends, scale_actions: bool, name: str) -> Transi
 def _arrays_table(name: str, arrays: Mapping[str, NDArray[Any]]) -> OpenTable:
     """Arrays in memory as an open table of one piece."""
 
-    def read(
-        names: list[str], text_is_fine: tuple[str, ...], problems: Problems
-    ) -> tuple[int, Iterator[Arrays]]:
+    def read(names: list[str], kinds: Kinds, problems: Problems) -> tuple[int, Iterator[Arrays]]:
         found = {
-            column: _numbers(name, column, arrays[column], column in text_is_fine, problems)
-            for column in names
+            column: _numbers(name, column, arrays[column], column in kinds, problems) for column in names
         }
         return len(found[names[0]]), iter([found])
 
-    return OpenTable(list(arrays), read)
+    return OpenTable(list(arrays), read, [])
 
 
 def _numbers(
@@ -150,19 +152,17 @@ def _arrow_table(name: str, frame: Any) -> OpenTable | None:
         ) from None
     table = pyarrow.table(frame)
 
-    def read(
-        names: list[str], text_is_fine: tuple[str, ...], problems: Problems
-    ) -> tuple[int, Iterator[Arrays]]:
+    def read(names: list[str], kinds: Kinds, problems: Problems) -> tuple[int, Iterator[Arrays]]:
         found: dict[str, NDArray[Any]] = {}
         for column in names:
             try:
-                found[column] = from_arrow(name, column, table.column(column), column in text_is_fine)
+                found[column] = from_arrow(name, column, table.column(column), column in kinds)
             except BadValue as problem:
                 problems.setdefault(column, problem)
                 found[column] = np.full(len(table), np.nan)
         return len(table), iter([found])
 
-    return OpenTable(table.column_names, read)
+    return OpenTable(table.column_names, read, [])
 
 
 def _columns(name: str, frame: Any) -> dict[str, NDArray[Any]]:

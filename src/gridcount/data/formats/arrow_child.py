@@ -71,27 +71,74 @@ class ArrowSource:
             yield from table.slice(start, rows + overlap).combine_chunks().to_batches()
 
 
+class QuerySource:
+    """A query of files by DuckDB, which reads nothing outside of one folder and writes nothing but temporary files."""
+
+    def __init__(self, query: dict[str, Any], memory: int) -> None:
+        import duckdb
+
+        os.chdir(query["working"])
+        settings = {
+            "memory_limit": f"{memory // 2**20}MB",
+            "threads": 1,
+            "temp_directory": query["temporary"],
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+        }
+        self._connection = duckdb.connect(config=settings)
+        reader = "read_parquet" if query["files"][0].lower().endswith(".parquet") else "read_csv"
+        files = ", ".join(_quoted(os.path.abspath(file)) for file in query["files"])
+        self._connection.execute(f"set allowed_directories = [{_quoted(os.path.abspath(query['folder']))}]")
+        self._connection.execute("set enable_external_access = false")
+        self._connection.execute("set lock_configuration = true")
+        kinds = [each.type for each in self._connection.extract_statements(query["sql"])]
+        if kinds != [duckdb.StatementType.SELECT]:
+            raise ValueError("the text must be one SELECT")
+        self._log = f"with log as (from {reader}([{files}]))"
+        self._sql = query["sql"].strip().rstrip(";")
+        self._names = list(self._select("*").columns)
+
+    def _select(self, columns: str) -> Any:
+        return self._connection.sql(f"{self._log} select {columns} from ({self._sql}) as answer")
+
+    def facts(self) -> dict[str, Any]:
+        """Names; how many rows there are is not known."""
+        return {"names": self._names, "rows": 0, "row_bytes": 32 * len(self._names)}
+
+    def batches(self, columns: list[str] | None, rows: int, overlap: int) -> Iterator[arrow.RecordBatch]:
+        """Columns, some rows at a time."""
+        quoted = ['"' + name.replace('"', '""') + '"' for name in columns or self._names]
+        yield from self._select(", ".join(quoted)).to_arrow_reader(rows)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
 def main(limit: int) -> None:
     """Serve one file after the other, each in a fork, so that a damaged file cannot affect this process."""
     _limit_memory(limit)
     requests = io.FileIO(0, closefd=False)  # unbuffered: the fork reads its own lines
     while line := requests.readline():
         if not hasattr(os, "fork"):
-            _serve(line, requests)
+            _serve(line, requests, limit)
         elif (fork := os.fork()) == 0:
-            _serve(line, requests)
+            _serve(line, requests, limit)
             os._exit(0)
         elif status := os.waitstatus_to_exitcode(os.waitpid(fork, 0)[1]):
             sys.exit(128 - status if status < 0 else status)
 
 
-def _serve(line: bytes, requests: IO[bytes]) -> None:
+def _serve(line: bytes, requests: IO[bytes], limit: int) -> None:
     """Open a file and answer requests about it, each a line of JSON, until a request closes it."""
-    answers, source = sys.stdout.buffer, None
+    answers = sys.stdout.buffer
+    source: ParquetSource | ArrowSource | QuerySource | None = None
     while "close" not in (request := json.loads(line or b'{"close": true}')):
         try:
             if "open" in request:
-                source = _open(request["open"])
+                opened = request["open"]
+                source = _open(opened) if isinstance(opened, str) else QuerySource(opened, limit // 4)
                 _send(answers, source.facts())
             elif source is not None:
                 for batch in source.batches(**request):

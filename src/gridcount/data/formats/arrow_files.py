@@ -17,6 +17,7 @@ from typing import Any
 from gridcount.children import module_command, module_environment
 from gridcount.files.memory import memory_limit
 
+Query = dict[str, Any]  # of DuckDB: sql, files, folder, temporary
 FRAME = struct.Struct("<QQ")  # of an answer: bytes of JSON, bytes of an Arrow stream that follow
 LEAST_MEMORY = 2**30  # bytes that a reader may always take
 
@@ -90,12 +91,14 @@ def _stop_idle() -> None:
 class ArrowFile:
     """An open Parquet or Arrow file."""
 
-    def __init__(self, path: Path, what: str, reader: _Reader) -> None:
+    def __init__(self, path: Path, what: str, reader: _Reader, query: Query | None) -> None:
         self._path, self._what, self._reader = path, what, reader
-        reader.ask(open=os.path.abspath(path))
+        reader.ask(open=os.path.abspath(path) if query is None else query | {"working": os.getcwd()})
         try:
             facts, _ = reader.answer()
         except ValueError as error:
+            if query is not None:
+                raise ValueError(f"{path}: DuckDB says: {error}; check --sql") from error
             raise ValueError(
                 f"{path}: not a readable {what} file ({error}); write or get it again"
             ) from error
@@ -113,8 +116,9 @@ class ArrowFile:
             try:
                 header, body = self._reader.answer()
             except ValueError as error:
+                way_out = "check --sql and the files" if self._what == "query" else "get the file again"
                 raise ValueError(
-                    f"{self._path}: truncated or damaged {self._what} ({error}); get the file again"
+                    f"{self._path}: truncated or damaged {self._what} ({error}); {way_out}"
                 ) from error
             if "end" in header:
                 self._reader.usable = True
@@ -123,9 +127,9 @@ class ArrowFile:
 
 
 @contextmanager
-def open_arrow(path: Path, what: str = "Parquet") -> Iterator[ArrowFile]:
-    """A Parquet or Arrow file while it is read; ValueError names the file where it is damaged."""
-    if not path.is_file():  # reading a pipe would block
+def open_arrow(path: Path, what: str = "Parquet", query: Query | None = None) -> Iterator[ArrowFile]:
+    """A Parquet or Arrow file, or a query of files, while it is read; ValueError names the file where it is damaged."""
+    if query is None and not path.is_file():  # reading a pipe would block
         raise FileNotFoundError(f"{path}: there is no such file; check the path")
     idle = _IDLE.setdefault(os.getpid(), [])
     reader = idle.pop() if idle else _Reader()
@@ -133,7 +137,7 @@ def open_arrow(path: Path, what: str = "Parquet") -> Iterator[ArrowFile]:
         reader.stop()
         reader = _Reader()
     try:
-        yield ArrowFile(path, what, reader)
+        yield ArrowFile(path, what, reader, query)
     finally:
         if reader.usable:
             reader.ask(close=True)

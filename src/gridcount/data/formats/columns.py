@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 
 REQUIRED = ("observation", "action", "reward")
-ROLES = (*REQUIRED, "terminated", "truncated", "episode", "next_observation")
+ROLES = (*REQUIRED, "terminated", "truncated", "episode", "next_observation", "time")
 
 DEFAULTS = {  # the first that matches a column of the table is taken
     "observation": (
@@ -31,42 +31,58 @@ DEFAULTS = {  # the first that matches a column of the table is taken
 }
 
 
+MISSING = ("error", "drop-rows", "drop-episodes", "carry-forward")  # what to do with missing values
+
+
 @dataclass(frozen=True)
 class Columns:
-    """Columns of a table by role: each a name, a glob ('temp_*') or a comma list of both ('temp_*,pressure')."""
+    """How a table is read: its columns by role, each a name, a glob ('temp_*') or a comma list of both, and how it is written."""
 
-    observation: str | None = (
-        None  # columns that the policy observes; default: observation(s), obs, state, or obs_* and the like
-    )
+    # columns that the policy observes; default: observation(s), obs, state, or obs_* and the like
+    observation: str | None = None
     action: str | None = None  # columns of the action; default: action(s), act, or action_* and the like
     reward: str | None = None  # one column; default: reward(s)
-    terminated: str | None = (
-        None  # 1 where an episode terminated; default: terminated, terminal(s), done; else never
-    )
-    truncated: str | None = (
-        None  # 1 where an episode was truncated, as by a time limit; default: truncated, timeout(s); else never
-    )
-    episode: str | None = (
-        None  # a number or text that changes from episode to episode; default: episode, episode_id; else one episode
-    )
-    next_observation: str | None = (
-        None  # same columns as observation, one step later; default: next_obs* and the like; else the next row's
-    )
+    # 1 where an episode terminated; default: terminated, terminal(s), done; else never
+    terminated: str | None = None
+    # 1 where an episode was truncated, as by a time limit; default: truncated, timeout(s); else never
+    truncated: str | None = None
+    # a number or text that changes from episode to episode; default: episode, episode_id; else one episode
+    episode: str | None = None
+    # same columns as observation, one step later; default: next_obs* and the like; else the next row's
+    next_observation: str | None = None
+
+    # one column, numbers or dates: rows are sorted by it within episodes; gaps and duplicates are reported
+    time: str | None = None
+    # observed columns of categories: each becomes one 0/1 observation per category, named COLUMN=CATEGORY
+    categorical: str | None = None
+    # error, drop-rows, drop-episodes or carry-forward; default: error, which says what each would cost
+    missing: str | None = None
+    decimal: str | None = None  # of text: ',' or '.'; default: recognised, with the thousands separator
+    # of text, such as latin-1; default: UTF-8, UTF-16 with its mark, or else Latin-1
+    encoding: str | None = None
+    # a SELECT that gives the table: of a database, or of files, which it calls log ("select * from log where ok")
+    sql: str | None = None
 
     def given(self) -> dict[str, str]:
-        """The roles that the user set, as a run records them."""
+        """The fields that the user set, as a run records them."""
         return {
             field.name: value for field in fields(self) if (value := getattr(self, field.name)) is not None
         }
 
     @classmethod
     def of(cls, source: str, given: Mapping[str, str]) -> "Columns":
-        """Columns from recorded roles; `source` is the file name for messages."""
-        if odd := [role for role in given if role not in ROLES]:
+        """Columns from recorded fields; `source` is the file name for messages."""
+        known = tuple(field.name for field in fields(cls))
+        if odd := [role for role in given if role not in known]:
             raise ValueError(
-                f"{source}: 'columns' has the unknown role '{odd[0]}'; the roles are {', '.join(ROLES)}"
+                f"{source}: 'columns' has the unknown role '{odd[0]}'; the roles are {', '.join(known)}"
             )
         return cls(**given)
+
+    def __post_init__(self) -> None:
+        """Validate the choice for missing values."""
+        if self.missing not in (None, *MISSING):
+            raise ValueError(f"--missing is '{self.missing}'; it must be one of {', '.join(MISSING)}")
 
 
 def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, list[str]]:
@@ -76,9 +92,7 @@ def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, lis
     glob. So `--observation '*' --action valve --reward yield` works as expected. A glob that matches only default names keeps them.
     A column with two roles is an error: a policy must not observe its own action.
     """
-    wanted = {
-        field.name: getattr(columns, field.name) for field in fields(columns) if getattr(columns, field.name)
-    }
+    wanted = {role: getattr(columns, role) for role in ROLES if getattr(columns, role)}
     items = {
         role: [spec] if spec in names else _items(spec) for role, spec in wanted.items()
     }  # a column name may contain a comma
@@ -101,7 +115,19 @@ def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, lis
         roles[role] = _matches(source, names, role, parts, named, globbed | named, guessed)
     # defaults come second: a column that the user named for one role is not used for another
     roles |= _by_default(names, {name for members in roles.values() for name in members}, roles)
-    for role in ("reward", "terminated", "truncated", "episode"):
+    categories = categorical(source, names, columns)
+    taken = {name for members in roles.values() for name in members}
+    if added := [name for name in categories if name not in taken]:
+        roles["observation"] = roles.get("observation", []) + added
+    _validate(source, names, roles, categories)
+    return roles
+
+
+def _validate(
+    source: str, names: Sequence[str], roles: Mapping[str, list[str]], categories: list[str]
+) -> None:
+    """Raise ValueError for a role that lacks its column, has too many, or shares one with another role."""
+    for role in ("reward", "terminated", "truncated", "episode", "time"):
         if len(roles.get(role, ())) > 1:
             raise ValueError(
                 f"{source}: the {role} must be one column, not {_listing(roles[role])}; name one with {_flag(role)} COLUMN"
@@ -118,12 +144,25 @@ def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, lis
                 raise ValueError(
                     f"{source}: column '{name}' is both {owner[name]} and {role}; use it for only one of them"
                 )
+    for name in categories:
+        if owner[name] != "observation":
+            raise ValueError(
+                f"{source}: --categorical names '{name}', which is the {owner[name]}; only observations can be categories"
+            )
     count, next_count = len(roles["observation"]), len(roles.get("next_observation", roles["observation"]))
     if count != next_count:
         raise ValueError(
             f"{source}: {count} columns of observations but {next_count} of next observations; name the same ones for both"
         )
-    return roles
+
+
+def categorical(source: str, names: Sequence[str], columns: Columns) -> list[str]:
+    """The columns of categories."""
+    spec = columns.categorical
+    if not spec:
+        return []
+    items = [spec] if spec in names else _items(spec)
+    return _matches(source, names, "categorical", items, {}, {}, set())
 
 
 def _items(spec: str) -> list[str]:

@@ -1,9 +1,8 @@
-"""CSV files with NumPy's parser; columns with empty, true/false or text values are parsed value by value."""
+"""Text tables with NumPy's parser; columns with empty, true/false or text values are parsed value by value."""
 
-import csv
+import io
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
@@ -13,8 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount import transitions
+from gridcount.data.formats.csv_dialect import WHITESPACE, Dialect, is_number, open_text, read_rows, spaced
+from gridcount.data.formats.log import Kinds
 
-DELIMITERS = ",;\t|"
+LONGEST_LINE = 2**26  # characters; a packed file can unpack to a line of any length
 TRUTH = {
     "true": 1.0,
     "false": 0.0,
@@ -29,111 +30,94 @@ TRUTH = {
 ReportText = Callable[[str, str, int], None]  # receives a column, a value that is not a number, and its row
 
 
-def csv_names(path: Path) -> list[str]:
-    """The header's names; the delimiter is the most frequent of , ; tab | in the header."""
-    with _open(path) as file:
-        return _header(path, file)[0]
-
-
 def csv_pieces(
-    path: Path, names: list[str], text_is_fine: tuple[str, ...], report_text: ReportText
+    path: Path, dialect: Dialect, names: list[str], kinds: Kinds, report_text: ReportText
 ) -> Iterator[dict[str, NDArray[Any]]]:
-    """Columns of numbers by name, some rows at a time; empty is NaN. Columns in `text_is_fine` may be text, and keep all digits."""
-    with _open(path) as file:
-        header, delimiter = _header(path, file)
-        start = 0
-        while lines := _some_lines(file):
-            columns = _columns(path, lines, header, delimiter, names, text_is_fine, start, report_text)
+    """Columns of numbers by name, some rows at a time; empty is NaN. Columns in `kinds` may be text, and ids keep all digits."""
+    with open_text(path, dialect.encoding) as file:
+        start, header = 0, 1 + bool(dialect.units)
+        for lines in _blocks(path, file):
+            if dialect.delimiter == WHITESPACE:
+                lines = spaced(lines)
+            while header and lines:  # the header, and the units under it
+                header -= bool(lines.pop(0).strip())
+            columns = _columns(path, lines, dialect, names, kinds, start, report_text)
             if columns:
                 yield columns
                 start += len(columns[names[0]])
 
 
-def _some_lines(file: TextIO) -> list[str]:
-    """The next few megabytes of whole lines; a quoted cell may span several lines."""
-    lines = file.readlines(transitions.CHUNK_BYTES // 4)
-    while sum(line.count('"') for line in lines) % 2 and (more := file.readline()):
-        lines.append(more)
-    return lines
+def _blocks(path: Path, file: TextIO) -> Iterator[list[str]]:
+    """Whole lines, some megabytes at a time; a quoted cell may span several lines."""
+    rest = ""
+    while text := file.read(max(transitions.CHUNK_BYTES // 4, 1)):
+        if text.endswith("\r"):
+            text += file.read(1)
+        rest += text
+        if len(rest) > max(LONGEST_LINE, transitions.CHUNK_BYTES):
+            raise ValueError(
+                f"{path}: a line or a quoted cell is longer than {LONGEST_LINE:,} characters; is a quote missing?"
+            )
+        if not rest.endswith(("\n", "\r")) and "\n" not in text and "\r" not in text:
+            continue
+        lines = io.StringIO(rest, newline="").readlines()
+        whole = len(lines) - (not lines[-1].endswith(("\n", "\r")))
+        even = np.flatnonzero(np.cumsum([line.count('"') for line in lines[:whole]]) % 2 == 0)
+        cut = int(even[-1]) + 1 if len(even) else 0  # after the last line that ends outside of quotes
+        rest = "".join(lines[cut:])
+        if cut:
+            yield lines[:cut]
+    if rest:
+        yield io.StringIO(rest, newline="").readlines()
 
 
 def _columns(
     path: Path,
     lines: list[str],
-    header: list[str],
-    delimiter: str,
+    dialect: Dialect,
     names: list[str],
-    text_is_fine: tuple[str, ...],
+    kinds: Kinds,
     start: int,
     report_text: ReportText,
 ) -> dict[str, NDArray[Any]]:
-    first = next((line for line in csv.reader(lines, delimiter=delimiter) if line), [])
+    header, delimiter = dialect.names, dialect.delimiter
+    first = next(read_rows(lines, delimiter), [])
     if not first:
         return {}
     # NumPy parses columns that start with a number; the others (true, false, names) are read value by value
-    plain = (
-        [name for name in names if _is_number(value := first[header.index(name)]) or not value]
+    plain = [
+        name
+        for name in names
         if len(first) == len(header)
-        else []
-    )
-    table = _parse(lines, delimiter, [header.index(name) for name in plain]) if plain else None
+        and kinds.get(name) != "label"
+        and (is_number(value := dialect.plain(first[header.index(name)])) or not value)
+    ]
+    table = _parse(lines, dialect, [header.index(name) for name in plain]) if plain else None
     if table is None:
         plain = []
     columns = {name: table[:, i] for i, name in enumerate(plain)} if table is not None else {}
-    plain = [name for name in plain if name not in text_is_fine or _is_exact(columns[name])]
+    plain = [name for name in plain if kinds.get(name) != "id" or _is_exact(columns[name])]
     wordy = [name for name in names if name not in plain]
     cells = []
     if wordy or _looks_uneven(lines, delimiter, len(header)):  # because NumPy's parser ignores extra values
         cells = _cells(path, lines, delimiter, [header.index(name) for name in wordy], len(header), start)
     values = zip(wordy, zip(*cells, strict=True) if wordy else (), strict=True)
     return columns | {
-        name: _column(name, column, name in text_is_fine, start, report_text) for name, column in values
+        name: text_column(name, column, kinds.get(name, "number"), start, report_text, dialect.plain)
+        for name, column in values
     }
 
 
-@contextmanager
-def _open(path: Path) -> Iterator[TextIO]:
-    try:
-        with path.open(
-            encoding="utf-8-sig", newline=""
-        ) as file:  # Excel starts its files with a byte-order mark
-            yield file
-    except UnicodeDecodeError as error:
-        raise ValueError(
-            f"{path}: not UTF-8 text ({error.reason} at byte {error.start}); save it as UTF-8 CSV"
-        ) from error
-    except csv.Error as error:
-        raise ValueError(f"{path}: not readable as CSV ({error}); write or get it again") from error
-
-
-def _header(path: Path, file: TextIO) -> tuple[list[str], str]:
-    line = file.readline(1_000_000)
-    delimiter = max(DELIMITERS, key=line.count)
-    names = [name.strip() for name in next(csv.reader([line], delimiter=delimiter), [])]
-    if not any(names):
-        raise ValueError(
-            f"{path}: the file is empty; expected a line of column names and then one line per step"
-        )
-    if "\0" in line:
-        raise ValueError(
-            f"{path}: not readable as CSV (its first line holds NUL bytes); check that it is a text file"
-        )
-    if all(_is_number(name) for name in names):
-        raise ValueError(
-            f"{path}: its first line holds numbers, not column names; add a line of names above it"
-        )
-    for i, name in enumerate(names):
-        if name and name in names[:i]:
-            raise ValueError(f"{path}: two columns are called '{name}'; give each its own name")
-    return names, delimiter
-
-
-def _parse(lines: list[str], delimiter: str, wanted: list[int]) -> NDArray[np.float64] | None:
+def _parse(lines: list[str], dialect: Dialect, wanted: list[int]) -> NDArray[np.float64] | None:
     """The wanted columns if every value is a number or empty; else None."""
-    for attempt in (lines, _filled(lines, delimiter)):
+    if dialect.decimal == ",":
+        if dialect.delimiter == "," or any("." in line for line in lines):
+            return None  # thousands, dates or quoted numbers: value by value
+        lines = [line.replace(",", ".") for line in lines]
+    for attempt in (lines, _filled(lines, dialect.delimiter)):
         try:
             return np.loadtxt(
-                attempt, delimiter=delimiter, usecols=wanted, ndmin=2, quotechar='"', comments=None
+                attempt, delimiter=dialect.delimiter, usecols=wanted, ndmin=2, quotechar='"', comments=None
             )
         except (ValueError, IndexError):
             continue
@@ -156,7 +140,7 @@ def _cells(
     path: Path, lines: list[str], delimiter: str, wanted: list[int], width: int, start: int
 ) -> list[tuple[str, ...]]:
     cells: list[tuple[str, ...]] = []
-    for line in filter(None, csv.reader(lines, delimiter=delimiter)):
+    for line in read_rows(lines, delimiter):
         if len(line) != width:
             row = start + len(cells)
             raise ValueError(
@@ -166,21 +150,29 @@ def _cells(
     return cells
 
 
-def _column(
-    name: str, values: tuple[str, ...], text_is_fine: bool, start: int, report_text: ReportText
+def text_column(
+    name: str,
+    values: tuple[str, ...],
+    kind: str,
+    start: int,
+    report_text: ReportText,
+    plain: Callable[[str], str] = str,
 ) -> NDArray[Any]:
+    """A column from the text of its cells: numbers, or the text itself where its kind allows that."""
+    if kind == "label":
+        return np.array(values, dtype=object)
     numbers = np.empty(len(values))
     for row, value in enumerate(values):
         try:
-            numbers[row] = float(value)
+            numbers[row] = float(plain(value))
         except ValueError:
             word = value.strip().lower()
             numbers[row] = TRUTH.get(word, np.nan)
-            if word not in TRUTH and text_is_fine:
+            if word not in TRUTH and kind != "number":
                 return np.array([_number_or_text(value) for value in values], dtype=object)
             if word not in TRUTH:
                 report_text(name, value, start + row)
-    if text_is_fine and not _is_exact(numbers):
+    if kind == "id" and not _is_exact(numbers):
         return np.array([_number_or_text(value, TRUTH) for value in values], dtype=object)
     return numbers
 
@@ -192,12 +184,4 @@ def _is_exact(numbers: NDArray[np.float64]) -> bool:
 
 def _number_or_text(value: str, words: Mapping[str, float] = MappingProxyType({})) -> Decimal | float | str:
     """A number with all its digits, which compares and hashes like the equal float or integer."""
-    return Decimal(value) if _is_number(value) else words.get(value.strip().lower(), value)
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+    return Decimal(value) if is_number(value) else words.get(value.strip().lower(), value)

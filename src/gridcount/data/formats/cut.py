@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.data.formats.log import NUMBERS, Log
+from gridcount.data.formats.missing import missing_advice
 from gridcount.transitions import (
     ACTION_SLACK,
     Bool,
@@ -28,12 +29,10 @@ Bounds = tuple[
 class ActionUnits:
     """How the actions of a log are scaled to [-1, 1]."""
 
-    scale_actions: bool = (
-        False  # scale each action dimension from its range in the data to [-1, 1], and store its units
-    )
-    action_low: tuple[
-        float, ...
-    ] = ()  # value that is mapped to -1, such as the actuator's limit: one for all actions or for each
+    # scale each action dimension from its range in the data to [-1, 1], and store its units
+    scale_actions: bool = False
+    # value that is mapped to -1, such as the actuator's limit: one for all actions or for each
+    action_low: tuple[float, ...] = ()
     action_high: tuple[float, ...] = ()  # value that is mapped to 1
 
     @property
@@ -125,7 +124,10 @@ def cut(
         raise log.problems[0]
     for column in NUMBERS:
         if getattr(log, column) is not None:
-            validate_finite(log.source, column, getattr(log, column))
+            try:
+                validate_finite(log.source, column, getattr(log, column))
+            except ValueError as error:
+                raise ValueError(f"{error}; or {missing_advice(log)}") from error
     units = action_units(log, scale_actions, action_bounds)
     if units is None:
         validate_action_range(log.source, log.action)

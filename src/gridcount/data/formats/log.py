@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,8 @@ from gridcount.files import on_full_disk
 from gridcount.files.memory import memory_limit
 from gridcount.transitions import Bool, Float, Float32, Transitions, name_dimensions
 
-NUMBERS = ("observation", "action", "reward", "next_observation")  # columns that may be left on disk
+NUMBERS = ("observation", "action", "reward", "next_observation")  # columns that may be left on disk,
+KEYS = ("episode", "time")  # as may these, of a table
 FLAGS = ("terminated", "truncated")  # a byte per row each: always in memory
 
 
@@ -36,14 +37,40 @@ Problems = dict[
 
 
 Arrays = Mapping[str, NDArray[Any]]
+# Columns that may be text. An id keeps all digits, a time may be a date, and a label is never taken for a number.
+Kind = Literal["id", "time", "label"]
+Kinds = Mapping[str, Kind]
 
 
 class OpenTable(NamedTuple):
     """A file of named columns while it is open."""
 
     names: list[str]
-    # of these columns, those in the tuple may be text: the rows that the file states (0: it does not), and pieces of them
-    read: Callable[[list[str], tuple[str, ...], Problems], tuple[int, Iterator[Arrays]]]
+    # reads these columns: the rows that the file states (0: it does not), and pieces of them
+    read: Callable[[list[str], Kinds, Problems], tuple[int, Iterator[Arrays]]]
+    notes: list[str]  # decisions of the reader, for the user; complete when all pieces are read
+
+
+class Remark(NamedTuple):
+    """Something that the user should know about how a log was read."""
+
+    problem: str
+    advice: str
+    column: str | None = None
+    row: int | None = None
+
+
+class Reading:
+    """What reading a table finds out about its rows; complete after the last piece."""
+
+    def __init__(self) -> None:
+        self.ids: dict[Any, int] = {}  # episode id -> its number, in the order of the file
+        self.starts: list[float] = []  # each episode's earliest time, where rows have a time
+        self.returns = 0  # how often the id of an earlier episode comes back,
+        self.returned: tuple[Any, int] | None = None  # and first: the id and its row
+        self.late = 0  # rows that are earlier than the row above, in the same episode,
+        self.first_late: int | None = None  # and the first of them
+        self.categories: dict[int, tuple[str, dict[str, int]]] = {}  # observation -> column, label -> number
 
 
 class TooLarge(ValueError):
@@ -93,7 +120,13 @@ class Log:
     action_low: Float32 | None = None  # [action_dim] bounds the file declares
     action_high: Float32 | None = None
     environment: Collected | None = None  # the recorded environment of the log
+    episode: NDArray[np.int64] | None = (
+        None  # [rows] number of the episode, if a column of the table has its id
+    )
+    time: NDArray[np.float64] | None = None  # [rows] if a column of the table has it
+    reading: Reading | None = None  # of a table: what its rows need before they are in order
     notes: tuple[str, ...] = ()  # decisions of the reader, for the user
+    remarks: tuple[Remark, ...] = ()  # those that may be wrong
     stated_rows: int = 0  # of a piece: rows of the whole log according to the file; 0: unknown
     problems: tuple[
         BadValue, ...
@@ -132,23 +165,42 @@ class Log:
         return end
 
 
-def join(source: str, pieces: Iterable[Log], limit: float | None = None) -> Log:
+Gather = Callable[[Iterable[Log]], Log]
+Finish = Callable[[Log, Gather], Log]  # works on a whole log, and gathers the pieces of a new one
+
+
+def join(source: str, pieces: Iterable[Log], limit: float | None = None, finish: Finish | None = None) -> Log:
     """One log of its pieces, in memory; TooLarge beyond `limit` bytes, by default all that this process may fill."""
-    return _gather(source, pieces, _InMemory, memory_limit() if limit is None else limit, "memory")
+
+    def gather(pieces: Iterable[Log]) -> Log:
+        return _gather(source, pieces, _InMemory, memory_limit() if limit is None else limit, "memory")
+
+    return gather(pieces) if finish is None else finish(gather(pieces), gather)
 
 
 @contextmanager
-def spooled(source: str, pieces: Iterable[Log], folder: Path) -> Iterator[Log]:
+def spooled(source: str, pieces: Iterable[Log], folder: Path, finish: Finish | None = None) -> Iterator[Log]:
     """One log of its pieces, with its numbers in temporary files in a folder."""
     folder.mkdir(parents=True, exist_ok=True)
-    with ExitStack() as files:
-        free = shutil.disk_usage(folder).free
+    with ExitStack() as stack:
+        older = stack.enter_context(ExitStack())
 
-        def sink() -> _OnDisk:
-            return _OnDisk(files.enter_context(tempfile.TemporaryFile(dir=folder)))
+        def gather(pieces: Iterable[Log]) -> Log:
+            nonlocal older
+            files, free = stack.enter_context(ExitStack()), shutil.disk_usage(folder).free
+
+            def sink() -> _OnDisk:
+                return _OnDisk(files.enter_context(tempfile.TemporaryFile(dir=folder)))
+
+            log = _gather(source, pieces, sink, free, f"disk ({folder})")
+            older.close()  # the log from which this one was made
+            older = files
+            return log
 
         with on_full_disk(folder):
-            log = _gather(source, pieces, sink, free, f"disk ({folder})")
+            log = gather(pieces)
+            if finish is not None:
+                log = finish(log, gather)
         yield log
 
 
@@ -158,7 +210,7 @@ def _gather(
     sinks: dict[str, _InMemory | _OnDisk] = {}
     last, taken = None, 0
     for last in pieces:
-        columns = (getattr(last, column) for column in (*NUMBERS, *FLAGS))
+        columns = (getattr(last, column) for column in (*NUMBERS, *KEYS, *FLAGS))
         size = sum(column.nbytes for column in columns if column is not None)
         taken = max(taken + size, size * last.stated_rows // len(last) if not sinks else 0)
         if taken > limit:  # checked before more is unpacked: a small file can unpack to any size
@@ -166,7 +218,7 @@ def _gather(
                 f"{source}: unpacks to {taken / 2**30:.1f} GiB or more, but only {limit / 2**30:.1f} GiB of {where} are available;"
                 " if it should be smaller, do not trust the file"
             )
-        for column in (*NUMBERS, *FLAGS):
+        for column in (*NUMBERS, *KEYS, *FLAGS):
             rows = getattr(last, column)
             if rows is not None:
                 if column not in sinks:

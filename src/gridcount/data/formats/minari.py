@@ -166,7 +166,7 @@ def _arrow_steps(folder: Path, key: str | None) -> Iterator[_Steps]:
         raise ValueError(
             f"{folder}: Minari's Arrow layout needs pyarrow ({error}). Install it with: pip install 'gridcount[tables]'"
         ) from error
-    from gridcount.data.formats.tables import from_arrow
+    from gridcount.data.formats.parquet_table import from_arrow
 
     for path in sorted(folder.glob("*/*.arrow"), key=lambda path: (_number(path.parent.name), path.name)):
         with open_arrow(path, "Minari") as file:

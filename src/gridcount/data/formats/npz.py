@@ -17,6 +17,7 @@ from gridcount import transitions
 from gridcount.data.formats.log import (
     Arrays,
     BadValue,
+    Kinds,
     OpenTable,
     Problems,
     validate_matrix,
@@ -54,30 +55,26 @@ def open_npz(path: Path) -> Iterator[OpenTable]:
             ) from error
         names = [name.removesuffix(".npy") for name in archive.namelist()]
 
-        def read(
-            names: list[str], text_is_fine: tuple[str, ...], problems: Problems
-        ) -> tuple[int, Iterator[Arrays]]:
+        def read(names: list[str], kinds: Kinds, problems: Problems) -> tuple[int, Iterator[Arrays]]:
             members: dict[str, Column] = {}
             for name in names:
                 with _named_errors(path, name):
                     members[name] = Column(archive, name)
-                _validate(path, name, members[name], members[names[0]].shape, name in text_is_fine, problems)
+                _validate(path, name, members[name], members[names[0]].shape, name in kinds, problems)
             _validate_room(path, sum(member.spooled for member in members.values()))
-            return members[names[0]].shape[0], _pieces(path, members, text_is_fine, problems)
+            return members[names[0]].shape[0], _pieces(path, members, kinds, problems)
 
-        yield OpenTable(names, read)
+        yield OpenTable(names, read, [])
 
 
-def _pieces(
-    path: Path, members: dict[str, "Column"], text_is_fine: tuple[str, ...], problems: Problems
-) -> Iterator[Arrays]:
+def _pieces(path: Path, members: dict[str, "Column"], kinds: Kinds, problems: Problems) -> Iterator[Arrays]:
     row_bytes = sum(member.row_bytes for member in members.values())
     for rows in chunks(next(iter(members.values())).shape[0], row_bytes):
         arrays = {}
         for name, member in members.items():
             with _named_errors(path, name):
                 values = member.read(rows)
-            unread = name in problems and name not in text_is_fine
+            unread = name in problems and name not in kinds
             arrays[name] = np.full(values.shape, np.nan, np.float32) if unread else values
         yield arrays
 

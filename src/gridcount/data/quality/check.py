@@ -15,9 +15,11 @@ from gridcount.counts.auto import auto_bins
 from gridcount.counts.grid import DEFAULT_RESOLUTION, StateCells
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.cut import Bounds, action_units, bounds_advice, declared_units, rounding, scaled
+from gridcount.data.formats.databases import validate_no_password
 from gridcount.data.formats.log import BadValue, Log, log_of
+from gridcount.data.formats.missing import missing_advice
 from gridcount.data.load import open_log
-from gridcount.data.quality.scan import Facts, Span, scan
+from gridcount.data.quality.scan import ROWS_PER_VALUE, Facts, Span, scan
 from gridcount.transitions import ACTION_SLACK, CHUNK, HUGE, Float, Transitions, first_where
 
 Severity = Literal["error", "warning", "note"]
@@ -30,8 +32,8 @@ MISALIGNED_ERROR = (
 ONE_ROW_WARNING = 0.05  # share of one-row episodes above which it is a warning
 SHUFFLED = 0.7  # mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
 USUAL_WARNING = 0.95  # share of rows with the same action above which it is a warning
-ROWS_PER_VALUE = 20  # rows per distinct value above which an action counts as discrete
 UNEVEN = 0.05  # tolerance of equally spaced values, as a share of the step
+ROUNDED = "round the policy's actions to the nearest logged value with policy.rounded(observation)"
 SHORTEST_TWIN = 3  # rows; shorter episodes may be equal by chance
 
 
@@ -58,6 +60,7 @@ def check(
     Actions must lie in `action_bounds`. With `scale_actions`, ranges are checked only if the file declares bounds.
     """
     if isinstance(data, str | Path):
+        validate_no_password(str(data))  # not among the findings, which repeat the address
         try:
             with open_log(data, columns) as log:
                 return check(log, None, scale_actions, action_bounds)
@@ -91,6 +94,10 @@ def check(
         Finding(severity, log.source, column, row, problem, advice)
         for judge in judges
         for severity, column, row, problem, advice in judge(log, facts)
+    ]
+    findings += [
+        Finding("warning", log.source, each.column, each.row, each.problem, each.advice)
+        for each in log.remarks
     ]
     findings += [Finding("note", log.source, None, None, note, "") for note in log.notes]
     return sorted(findings, key=lambda finding: ("error", "warning", "note").index(finding.severity))
@@ -158,17 +165,19 @@ def _groups(log: Log, facts: Facts) -> list[tuple[Span, tuple[str, ...]]]:
 
 def _non_finite(log: Log, facts: Facts) -> Iterator[_Judgement]:
     unreadable = {problem.column for problem in log.problems}  # NaN replaces unreadable values
+    advice = ""
     for span, names in _groups(log, facts):
         for d in np.flatnonzero(span.non_finite):
             if names[d] in unreadable or names[d].rpartition("[")[0] in unreadable:
                 continue
             count = int(span.non_finite[d])
+            advice = advice or missing_advice(log)
             yield (
                 "error",
                 names[d],
                 int(span.first_non_finite[d]),
                 f"{count:,} value{'s are' if count > 1 else ' is'} NaN, infinite or empty",
-                "remove the affected episodes, or fill the gaps in a way that makes sense for this quantity",
+                advice,
             )
 
 
@@ -232,8 +241,8 @@ def _few_values_advice(columns: list[set[float]], bins: int) -> str:
     problem = f"a policy chooses from a continuous range: with the default {bins} bins, actions between these values count as never seen"
     counts = {len(values) for values in columns}
     if len(counts) == 1 and all(map(_equally_spaced, columns)):
-        return f"{problem}. Train with --bins {counts.pop() - 1}, and round the policy's actions to the nearest logged value"
-    return f"{problem}. Round the policy's actions to the nearest logged value"
+        return f"{problem}. Train with --bins {counts.pop() - 1}, and {ROUNDED}"
+    return f"{problem}. {ROUNDED.capitalize()}"
 
 
 def _equally_spaced(values: set[float]) -> bool:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from gridcount.data.formats.cut import scaled
 from gridcount.data.formats.log import Log
-from gridcount.transitions import Bool, Float, Float32, chunks
+from gridcount.transitions import Bool, Float, Float32, Transitions, chunks
 
 SAMPLE_BLOCKS, SAMPLE_ROWS = (
     32,
@@ -18,6 +18,7 @@ SAMPLE_BLOCKS, SAMPLE_ROWS = (
 JUMP_TIMES = 20.0  # a jump is this many times the step that 99 % of the rows stay below,
 JUMP_SHARE = 0.25  # and this share of the range that 99 % of the values lie in
 FEW_VALUES = 50  # an action with at most so many distinct values is not continuous
+ROWS_PER_VALUE = 20  # rows per distinct value above which an action counts as discrete
 ALIGNED = 1e-3  # share of that range by which a next observation may differ from the row below
 
 
@@ -202,6 +203,23 @@ def _more_values(known: set[float] | None, column: Float32) -> set[float] | None
         return None
     values = known | set(np.unique(column[np.isfinite(column)]).tolist())
     return values if len(values) <= FEW_VALUES else None
+
+
+def logged_values(data: Transitions) -> tuple[tuple[float, ...], ...]:
+    """Per action, the values it takes in the log, in the log's units, if it takes few; () for a continuous one."""
+    found: list[set[float] | None] = [set() for _ in range(data.action_dim)]
+    for part in chunks(len(data), 4 * data.action_dim):
+        found = [_more_values(*each) for each in zip(found, np.asarray(data.action[part]).T, strict=True)]
+    few = [values if values and len(data) >= ROWS_PER_VALUE * len(values) else set() for values in found]
+    if not any(few):
+        return ()
+    ends = zip(few, data.action_low.tolist(), data.action_high.tolist(), strict=True)
+    return tuple(_in_units(values, low, high) for values, low, high in ends)
+
+
+def _in_units(values: set[float], low: float, high: float) -> tuple[float, ...]:
+    """Actions in [-1, 1] in the log's units, without the digits that single precision adds."""
+    return tuple(sorted(float(f"{low + (value + 1) / 2 * (high - low):.6g}") for value in values))
 
 
 def _sample_blocks(rows: int) -> list[slice]:

@@ -4,7 +4,7 @@ import json
 import re
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -58,6 +58,26 @@ def imported_directory() -> Path:
 def imported_names() -> tuple[str, ...]:
     """Names of the datasets that were imported here."""
     return tuple(sorted(meta.parent.name for meta in imported_directory().glob("*/meta.json")))
+
+
+class Imported(NamedTuple):
+    """An imported dataset."""
+
+    name: str
+    rows: int | None  # None if its record cannot be read
+    bytes: int  # on disk
+    source: str  # the file it was made from
+
+
+def imported(name: str) -> Imported:
+    """The facts of an imported dataset; a damaged one is listed too, so that it can be removed."""
+    folder = imported_directory() / name
+    size = sum(file.lstat().st_size for file in folder.iterdir())
+    try:
+        meta = read_meta(folder)
+    except ValueError as error:
+        return Imported(name, None, size, f"damaged: {error}")
+    return Imported(name, meta.rows, size, meta.source or "")
 
 
 def check_name(name: str) -> None:
