@@ -1,6 +1,6 @@
 """A trained policy: observations in, actions out, both in the log's own units. It needs only NumPy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +24,12 @@ from gridcount.policy.store import (
     read_counts,
     read_facts,
 )
-from gridcount.transitions import in_units
+from gridcount.policy.support import SupportReport, measure
+from gridcount.transitions import Transitions, in_units
 
 DEFAULT_GUARD = Guard()
-NO_GUARD = "Train it again, or use policy(observation), which has no guard"
-NO_CLONE = "A finished run of at least 1,000 updates has one; use the fallback 'nearest' instead"
+NO_GUARD = "Resume its run, which adds them, or use policy(observation), which has no guard"
+NO_CLONE = "A finished run of at least 1,000 updates has one; resume the run, or use the fallback 'nearest'"
 
 
 class Policy:
@@ -78,7 +79,7 @@ class Policy:
     def __call__(self, observation: ArrayLike) -> NDArray[Any]:
         """The action at one observation, or at each of many, in the log's units."""
         observations, single = self._observations(observation)
-        actions = self._in_units(self._actor(observations))
+        actions = self.in_units(self._actor(observations))
         return actions[0] if single else actions
 
     def rounded(self, observation: ArrayLike) -> NDArray[Any]:
@@ -123,13 +124,34 @@ class Policy:
         cell, resolution = counts.cells.rank(observations), log.seen.resolution(observations)
         count = np.where(resolution >= least, counts.actions(cell, wanted), 0).astype(np.int64)
         held = count < (log.min_count if guard.min_count is None else guard.min_count)
-        policy_action, nearest_action = self._in_units(wanted), self._in_units(log.nearest(cell, wanted))
+        policy_action, nearest_action = self.in_units(wanted), self.in_units(log.nearest(cell, wanted))
         action = policy_action.copy()
         if held.any():
             action[held] = self._fallback(guard, observations[held], nearest_action[held])
         uncertainty = 1 / np.sqrt(count + 1.0)
         decision = Decision(action, held, count, uncertainty, resolution, policy_action, nearest_action)
         return decision.one() if single else decision
+
+    def support(
+        self, data: Transitions, *, columns: Sequence[str] | None = None, seed: int = 0
+    ) -> SupportReport:
+        """Where the log has the policy's actions: in some episodes of the data, against the log's own actions and random ones.
+
+        `columns` names the two columns of its map; by default the map shows principal components.
+        """
+        counts, _ = self._validated(DEFAULT_GUARD)
+        for role in ("observation_names", "action_names"):
+            if len(getattr(data, role)) != len(getattr(self, role)):
+                raise ValueError(
+                    f"{data.name} has {_listed(getattr(data, role))}; the policy takes {_listed(getattr(self, role))}"
+                )
+        return measure(self, counts, data, columns, seed)
+
+    @property
+    def default_guard(self) -> Guard:
+        """The guard that `decide` uses by default, with its numbers: the strictest that rarely holds back the log's own decisions."""
+        _, log = self._validated(DEFAULT_GUARD)
+        return Guard(log.min_count, log.resolution)
 
     def _validated(self, guard: Guard) -> tuple[LogCounts, LogGuard]:
         """The log's counts; raises ValueError if this policy cannot be guarded so, whatever the observation."""
@@ -160,7 +182,7 @@ class Policy:
             return np.nan
         if guard.fallback == "clone":
             assert self._clone is not None
-            return self._in_units(self._clone(observations))
+            return self.in_units(self._clone(observations))
         return np.asarray(guard.fallback)
 
     def _log_counts(self) -> LogCounts:
@@ -170,7 +192,8 @@ class Policy:
             )
         return self._counts
 
-    def _in_units(self, action: NDArray[np.float32]) -> NDArray[Any]:
+    def in_units(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Actions in [-1, 1] in the log's units."""
         return in_units(action, self._low, self._high)
 
     def __repr__(self) -> str:
