@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcount.categories import encoded
 from gridcount.files.archive import numbered
-from gridcount.policy.actor import Actor
 from gridcount.policy.counts import LogCounts
+from gridcount.policy.export import folder as exports
 from gridcount.policy.guard import Decision, Guard
 from gridcount.policy.log_guard import LogGuard
 from gridcount.policy.store import (
@@ -44,13 +44,13 @@ class Policy:
 
     def __init__(
         self,
-        actor: Actor,
+        actor: exports.Act,
         facts: Facts,
         *,
         seed: int,
         updates: int,
         counts: LogCounts | None = None,
-        clone: Actor | None = None,
+        clone: exports.Act | None = None,
     ):
         self._actor, self._facts, self._counts, self._clone = actor, facts, counts, clone
         self.seed, self.updates = seed, updates
@@ -196,6 +196,18 @@ class Policy:
         """Actions in [-1, 1] in the log's units."""
         return in_units(action, self._low, self._high)
 
+    def export(self, folder: str | Path, guard: Guard = DEFAULT_GUARD, *, replace: bool = False) -> Path:
+        """Write the guarded policy for programs without gridcount: an ONNX graph, the log's counts, a contract and a reader."""
+        counts, _ = self._validated(guard)
+        parts = exports.Parts(self._actor, self._clone, counts)
+        contract = exports.make_contract(self._facts, self.seed, self.updates, counts, guard)
+        return exports.write_export(parts, contract, Path(folder), replace)
+
+    @property
+    def log(self) -> LogCounts:
+        """What is saved of the log: its cells, counts and seen states."""
+        return self._log_counts()
+
     def __repr__(self) -> str:
         observations, actions = len(self.observation_names), len(self.action_names)
         shape = f"{observations} observation and {actions} action dimensions"
@@ -219,10 +231,12 @@ class Policy:
 
 
 def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = None) -> Policy:
-    """The policy of a run directory or of its folder `policy/`, wherever it was copied to. The log is not needed.
+    """The policy of a run directory, of its folder `policy/` or of an export, wherever it was copied to. The log is not needed.
 
     `seed` chooses one of the run's seeds (by default its first), `at` one of the kept numbers of updates (by default the last).
     """
+    if exports.is_export(Path(path)):
+        return _exported(Path(path), seed, at)
     folder = policy_folder(Path(path))
     facts = read_facts(folder)
     chosen = facts.seeds[0] if seed is None else seed
@@ -240,6 +254,25 @@ def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = N
     clone = read_clone(folder, facts) if (folder / CLONE).exists() else None
     actor = read_actor(kept[updates], chosen, facts)
     return Policy(actor, facts, seed=chosen, updates=updates, counts=counts, clone=clone)
+
+
+def _exported(folder: Path, seed: int | None, at: int | None) -> Policy:
+    """The policy of an export; its guard's defaults are those of the contract."""
+    contract = exports.read_contract(folder)
+    for name, wanted, found in (("seed", seed, contract.seed), ("at", at, contract.updates)):
+        if wanted not in (None, found):
+            raise ValueError(
+                f"{folder}: an export holds one policy, {name} {found}; there is no {name} {wanted}"
+            )
+    parts = exports.read_parts(folder, contract)
+    return Policy(
+        parts.actor,
+        contract.facts(),
+        seed=contract.seed,
+        updates=contract.updates,
+        counts=parts.counts,
+        clone=parts.clone,
+    )
 
 
 def has_policy(path: Path) -> bool:
