@@ -207,6 +207,45 @@ def _source(rows: list[dict[str, Any]], dataset: str) -> str:
     return ", ".join(sorted({row["source"] for row in rows if row["dataset"] == dataset})) or "not yet run"
 
 
+def logs_tables() -> dict[str, str]:
+    """What `benchmarks/logs.py` measured, by the marker in docs/data.md where it belongs; parts that were not run are named."""
+    path = ROOT / "results" / "logs.json"
+    record = json.loads(path.read_text()) if path.exists() else {}
+    engines = _table(
+        "work | rows | engine | CPU seconds | MiB more at the peak",
+        (
+            [
+                row["work"],
+                f"{row['rows']:,}",
+                row["engine"],
+                f"{row['cpu_seconds']:.1f}",
+                f"{row['more']:.0f}",
+            ]
+            for row in record.get("engines", [])
+        ),
+    )
+    growth = _table(
+        "rows | order | imported, MiB | MiB more at the peak | CPU seconds",
+        (
+            [
+                f"{row['rows']:,}",
+                row["order"],
+                str(row["stored"]),
+                f"{row['more']:.0f}",
+                f"{row['cpu_seconds']:.0f}",
+            ]
+            for row in record.get("growth", [])
+        ),
+    )
+    if (limited := record.get("limited")) is not None:
+        times = limited["stored"] / limited["limit"]
+        growth += (
+            f"\n\nWith `ulimit -d` at {limited['limit']} MiB, a shuffled log of {limited['rows']:,} rows was sorted, imported and checked."
+            f" Its columns take {limited['stored']} MiB, {times:.1f} times as much."
+        )
+    return {"engines": engines, "growth": growth}
+
+
 def crosscheck_table() -> str:
     """The last `make crosscheck`."""
     record = json.loads((ROOT / "results" / "crosscheck.json").read_text())
@@ -508,3 +547,5 @@ if __name__ == "__main__":
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():
         insert(ROOT / "docs" / "theory.md", marker, text)
+    for marker, text in logs_tables().items():
+        insert(ROOT / "docs" / "data.md", marker, text)

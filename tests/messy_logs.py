@@ -3,6 +3,7 @@
 import gzip
 import sqlite3
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -50,14 +51,14 @@ def write_messy(folder: Path) -> Rows:
     (folder / "comma.csv").write_text("".join([names, ";".join(UNITS) + "\n", *lines]))
     (folder / "thousands.tsv").write_text(text(rows, "\t", with_groups))
     (folder / "packed.csv.gz").write_bytes(gzip.compress(text(rows).encode()))
-    (folder / "latin.txt").write_bytes(";".join(NAMES + ["Prüfer"]).encode("latin-1") + b"\n")
+    (folder / "latin.txt").write_bytes(";".join([*NAMES, "Prüfer"]).encode("latin-1") + b"\n")
     with (folder / "latin.txt").open("ab") as file:
         file.writelines(";".join([*map(str, row), "Jürgen"]).encode("latin-1") + b"\n" for row in rows)
     (folder / "wide.csv").write_bytes(text(rows, ";").encode("utf-16"))
     shuffled = [rows[i] for i in np.random.default_rng(1).permutation(len(rows))]
     (folder / "unsorted.csv").write_text(text(shuffled))
     (folder / "interleaved.csv").write_text(text(sorted(rows, key=lambda row: (row[1], row[0]))))
-    same = [False, *(a[0] == b[0] and a[3] == b[3] for a, b in zip(rows, rows[1:], strict=False))]
+    same = [False, *(a[0] == b[0] and a[3] == b[3] for a, b in pairwise(rows))]
     held = [[*row[:3], "" if again else row[3], *row[4:]] for row, again in zip(rows, same, strict=True)]
     (folder / "on_change.csv").write_text(text(held))
     broken = [[6, 60 * step, 20.0 + step, "" if step == 7 else 1e5, 50.0, 0.0] for step in range(20)]

@@ -37,6 +37,7 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
         "envs",
     },  # mazes are generated in their simulator; descriptions count cells
     "policy": {*LOW, *TYPES, "counts"},  # and of those nothing that imports JAX
+    "service": {*LOW, "policy"},  # and so a service imports no learner and no JAX
     "algorithms": {*TYPES, *LEARNERS},
     "theory": {*TYPES, "counts", "losses"},
     "evaluation": {*TYPES, *LEARNERS, "data", "envs"},

@@ -9,7 +9,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +21,10 @@ from log_files import smooth, write_csv
 from messy_logs import NAMES, clean_rows, text, write_messy
 
 import gridcount as gc
-from gridcount import Columns
+from gridcount import Columns, transitions
 from gridcount.cli import main
-from gridcount.data.load import load
+from gridcount.data.load import load, open_log
+from gridcount.data.store.local import imported_names
 
 DOCS = Path(__file__).parent.parent / "docs" / "data.md"
 BLOCK = re.search(r"<!-- messy -->\n```sh\n(.*?)```", DOCS.read_text(), re.S)
@@ -34,19 +35,24 @@ ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
     """The folder of the socket of a PostgreSQL server with the log; it runs as another user where root runs the tests."""
-    places = [*Path("/usr/lib/postgresql").glob("*/bin/initdb"), *filter(None, [shutil.which("initdb")])]
+    places = [
+        *map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb")),
+        *filter(None, [shutil.which("initdb")]),
+    ]
     if not places:
         why = "PostgreSQL was not tested: there is no server. Install one, as root: make postgres"
-        pytest.fail(why) if ROOT or os.environ.get("CI") else pytest.skip(why)
-    tools, owner = Path(places[0]).parent, {"user": "postgres", "group": "postgres"} if ROOT else {}
+        if ROOT or os.environ.get("CI"):
+            pytest.fail(why)
+        pytest.skip(why)
+    tools, owner = str(Path(places[0]).parent), {"user": "postgres", "group": "postgres"} if ROOT else {}
     folder = tempfile.mkdtemp(prefix="gridcount-postgres-", dir="/tmp")  # a socket's path must be short
     if ROOT:
         shutil.chown(folder, "postgres", "postgres")
-    control = [tools / "pg_ctl", "-D", f"{folder}/data", "-l", f"{folder}/log", "-w"]
+    control = [f"{tools}/pg_ctl", "-D", f"{folder}/data", "-l", f"{folder}/log", "-w"]
     options = f"-c listen_addresses='' -c unix_socket_directories={folder} -c fsync=off"
     quiet: dict[str, Any] = {"check": True, "stdout": subprocess.DEVNULL, "cwd": "/tmp"} | owner
     try:
-        make = [tools / "initdb", "-D", f"{folder}/data", "-A", "trust", "-U", "plant", "-N"]
+        make = [f"{tools}/initdb", "-D", f"{folder}/data", "-A", "trust", "-U", "plant", "-N"]
         subprocess.run(make, **quiet)
         subprocess.run([*control, "-o", options, "start"], **quiet)
         fill(f"postgresql://plant@/postgres?host={folder}")
@@ -62,15 +68,13 @@ def fill(address: str) -> None:
 
     types = ["int", "timestamptz", "double precision", "numeric", "real", "double precision"]
     columns = ", ".join(f"{name} {kind}" for name, kind in zip(NAMES, types, strict=True))
-    rows = [[row[0], f"2026-01-01T00:00:00Z epoch {row[1]}", *row[2:]] for row in clean_rows()]
     with psycopg.connect(address, autocommit=True) as connection:
         connection.execute("create database plant")
     with psycopg.connect(address.replace("/postgres?", "/plant?")) as connection:
         connection.execute(f"create table log ({columns})".encode())  # type: ignore[arg-type, unused-ignore]
         with connection.cursor().copy("copy log from stdin") as copy:
-            for row in reversed(rows):
-                minutes, seconds = divmod(int(str(row[1]).split()[-1]), 60)
-                copy.write_row([row[0], f"2026-01-01T00:{minutes:02d}:{seconds:02d}Z", *row[2:]])
+            for episode, seconds, *rest in reversed(clean_rows()):
+                copy.write_row([episode, f"2026-01-01T00:{seconds // 60:02d}:{seconds % 60:02d}Z", *rest])
 
 
 @pytest.fixture
@@ -113,7 +117,7 @@ def test_every_command_of_the_docs_imports_the_same_transitions(
 def test_training_and_python_read_the_same_flags(messy: Path, tmp_path: Path) -> None:
     columns = Columns(time="time", missing="drop-rows")
     assert load("unsorted.csv", columns, scale_actions=True).equals(load("plant.csv", scale_actions=True))
-    small = ["--hidden", "8", "--batch-size", "16", "--updates", "4", "--no-plot", "--scale-actions"]
+    small = ["--algo", "bc", "--hidden", "8", "--updates", "4", "--no-plot", "--scale-actions"]
     run = tmp_path / "run"
     assert main(["train", "unsorted.csv", "--time", "time", *small, "--run", str(run)]) == 0
     assert json.loads((run / "config.json").read_text())["columns"] == {"time": "time"}
@@ -139,6 +143,25 @@ def test_gaps_and_rows_of_the_same_time_are_told_with_their_row(messy: Path) -> 
     assert {each.severity for each in found.values()} == {"warning"}
 
 
+@pytest.mark.parametrize("chunk", [1, 1000, 8000])  # bytes: runs of one row, of some, and of most
+def test_rows_are_sorted_alike_whatever_fits_into_memory(
+    messy: Path, monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    rng = np.random.default_rng(chunk)
+    episode, time = rng.integers(0, 9, 200), rng.integers(0, 20, 200)  # many rows of equal time
+    table = {"episode": episode, "time": time, "obs": np.arange(200.0), "action": rng.uniform(-1, 1, 200)}
+    columns = table | {"reward": np.arange(200.0), "terminated": rng.random(200) < 0.02}
+    np.savez("log.npz", **columns)
+    starts = np.array([time[episode == each].min() for each in range(9)])
+    order = np.lexsort([np.arange(200), time, episode, starts[episode]])
+    monkeypatch.setattr(transitions, "CHUNK_BYTES", chunk)
+    with open_log("log.npz", Columns(time="time"), on_disk=True) as log:
+        np.testing.assert_array_equal(log.reward[0:200], order)
+        np.testing.assert_array_equal(log.action[0:200][:, 0], columns["action"][order])
+        np.testing.assert_array_equal(log.terminated, columns["terminated"][order])
+        np.testing.assert_array_equal(log.truncated, np.append(np.diff(episode[order]) != 0, True))
+
+
 @pytest.mark.parametrize("bad", ["soon", ""])
 def test_a_time_that_cannot_be_read_is_an_error_with_its_row(messy: Path, bad: str) -> None:
     rows = clean_rows(2, 10)
@@ -153,7 +176,7 @@ def test_dates_sort_rows(messy: Path, form: str) -> None:
     rows = clean_rows(1, 40)
     order = np.random.default_rng(0).permutation(40)
     moments = [np.datetime64("2026-01-31T23:50:00") + np.timedelta64(row[1], "s") for row in rows]
-    write = {
+    write: dict[str, Callable[[Any], Any]] = {
         "iso": lambda moment: f"{moment}Z",
         "german": lambda moment: moment.item().strftime("%d.%m.%Y %H:%M:%S"),
         "number": lambda moment: moment.astype(int) * 1_000_000_007,
@@ -235,7 +258,7 @@ def test_what_each_choice_would_cost_is_said_and_is_what_it_costs(
     write_missing(messy / "log.csv")
     costs = (
         "drop-rows leaves out 2 of 100 rows and cuts their episodes there; drop-episodes leaves out 2 of 4 episodes"
-        " (50 rows); carry-forward repeats the value before, for 3 values and leaves out 1 rows that have no value before them"
+        " (50 rows); carry-forward repeats the value before, for 3 values, and leaves out 1 rows that have none before"
     )
     assert main(["data", "check", "log.csv", "--json"]) == 2
     advice = [
@@ -291,7 +314,7 @@ def test_categories_are_remembered_by_the_policy(messy: Path, tmp_path: Path) ->
     assert data.observation_names == ("obs_level", "mode=3", "mode=auto", "mode=manual")
     assert data.observation[:3].tolist() == [[0, 0, 1, 0], [1, 0, 0, 1], [2, 1, 0, 0]]
     run = tmp_path / "run"
-    small = ["--hidden", "8", "--batch-size", "8", "--updates", "4", "--no-plot"]
+    small = ["--algo", "bc", "--hidden", "8", "--updates", "4", "--no-plot"]
     assert main(["train", "log.csv", *flags, *small, "--run", str(run)]) == 0
     shutil.copytree(run / "policy", tmp_path / "shipped")
     policy = gc.load_policy(tmp_path / "shipped")
@@ -329,7 +352,7 @@ def test_a_policy_rounds_few_valued_actions_to_those_of_the_log(messy: Path, tmp
     )
     run = gc.train(data, "bc", updates=4, hidden=(8,), batch_size=8, progress=False, out=tmp_path / "run")
     policy = gc.load_policy(run.directory)
-    assert policy.facts.action_values == ((0, 1, 4), ())
+    assert list(policy.facts.action_values) == [(0, 1, 4), ()]
     exact, rounded = policy(data.observation), policy.rounded(data.observation)
     assert set(rounded[:, 0]) <= {0, 1, 4}
     nearest = np.abs(exact[:, :1] - [[0, 1, 4]]).argmin(axis=1)
@@ -361,6 +384,9 @@ def test_a_part_that_differs_is_named(messy: Path) -> None:
     part.symlink_to(messy / "plant.csv")
     with pytest.raises(ValueError, match=r"part-7.csv: is a link that leads out of parts"):
         load("parts", scale_actions=True)
+    Path("parts", "notes.txt").write_text("hello")
+    with pytest.raises(ValueError, match=r"parts: holds tables of different kinds \(.csv, .txt\)"):
+        load("parts")
     with pytest.raises(FileNotFoundError, match="no table matches this pattern"):
         load("parts/*.parquet")
 
@@ -441,7 +467,7 @@ def test_imported_datasets_are_listed_and_removed_only_when_asked(
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     for answer, code in (("", 1), ("y", 0)):
         monkeypatch.setattr("builtins.input", lambda _, answer=answer: answer)
-        assert "plant" in gc.data.store.local.imported_names()
+        assert "plant" in imported_names()
         assert main(["data", "remove", "plant"]) == code
     assert main(["data", "remove", "plant", "--yes"]) == 2
     assert "plant" in capsys.readouterr().err
@@ -455,34 +481,27 @@ def test_imported_datasets_are_listed_and_removed_only_when_asked(
 def test_a_log_of_several_times_the_memory_is_sorted_imported_and_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limit, rows, parts = 240, 120_000, 10  # MiB; rows of 80 + 2 numbers
+    limit, rows, parts = 224, 800_000, 10  # MiB, of which the program takes about 130; rows of 40 + 1 numbers
     (tmp_path / "parts").mkdir()
     rng = np.random.default_rng(0)
     for part in range(parts):  # rows of all episodes in every part, in no order
-        time = part + parts * rng.permutation(rows // parts)
-        walk = np.sin(time[:, None] / 5000 + np.arange(80), dtype=np.float32)
+        step = part + parts * rng.permutation(rows // parts)
+        wave = np.sin(step[:, None] / 5000 + np.arange(40), dtype=np.float32)
         log = {
-            "obs": walk,
-            "action": rng.uniform(-1, 1, (len(time), 1)),
-            "reward": walk[:, 0],
-            "episode": time // 1000,
+            "obs": wave,
+            "action": rng.uniform(-1, 1, (len(step), 1)),
+            "reward": rng.normal(size=len(step)),
         }
-        np.savez(tmp_path / "parts" / f"{part}.npz", **log, step=time)  # type: ignore[arg-type]
+        np.savez(tmp_path / "parts" / f"{part}.npz", **log, episode=step // 1000, step=step)  # type: ignore[arg-type]
     commands = "import parts --name large --time step", "check large"
-    script = f"ulimit -d {limit * 1024} && " + " && ".join(
-        f"{sys.executable} -m gridcount data {each}" for each in commands
-    )
-    home = tmp_path / "home"
-    environment = os.environ | {"GRIDCOUNT_HOME": str(home), "OPENBLAS_NUM_THREADS": "1"}
-    done = subprocess.run(["sh", "-c", script], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    stored = sum(path.stat().st_size for path in (home / "imported" / "large").iterdir()) / 2**20
-    assert stored > 0
-    monkeypatch.setenv("GRIDCOUNT_HOME", str(home))
+    words = " && ".join(f"{sys.executable} -m gridcount data {each} > said 2>&1" for each in commands)
+    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    done = subprocess.run(["sh", "-c", f"ulimit -d {limit * 1024} && {words}"], cwd=tmp_path)
+    assert done.returncode in (0, 1), (tmp_path / "said").read_text()
     data = load("large", memory_map=True)
-    expected = np.sin(np.arange(rows)[data_rows(rows)] / 5000, dtype=np.float32)
-    np.testing.assert_allclose(data.observation[:, 0], expected, atol=1e-6)
-
-
-def data_rows(rows: int) -> Any:
-    return np.arange(rows) % 1000 != 999
+    stored = sum(path.stat().st_size for path in (tmp_path / "home" / "imported" / "large").iterdir())
+    assert stored > 2.5 * (limit - 130) * 2**20
+    step = np.arange(rows)[np.arange(rows) % 1000 != 999]
+    np.testing.assert_allclose(data.observation[:, 0], np.sin(step / 5000), atol=1e-5)
+    np.testing.assert_allclose(data.next_observation[:, 0], np.sin((step + 1) / 5000), atol=1e-5)

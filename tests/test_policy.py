@@ -10,6 +10,7 @@ from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
+import onnxruntime
 import pytest
 from conftest import MakeLog
 from problems import learn, small
@@ -19,9 +20,11 @@ from gridcount.algorithms.contract import act
 from gridcount.cli import main
 from gridcount.files.archive import numbered, save_arrays
 from gridcount.policy.counts import LogCounts
+from gridcount.policy.export.graph import actor_model
 from gridcount.policy.policy import load_policy
 from gridcount.policy.store import flatten, unflatten
 from gridcount.training.run import host_actor
+from gridcount.transitions import in_units
 
 QUICK = ["--hidden", "16", "16", "--batch-size", "16", "--no-plot", "--checkpoint-seconds", "0"]
 
@@ -72,7 +75,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", ALGORITHMS)
-def test_every_algorithms_policy_acts_alike_in_numpy_in_a_file_and_in_training(
+def test_every_algorithms_policy_acts_alike_in_numpy_in_a_file_in_onnx_and_in_training(
     name: str, make_log: MakeLog
 ) -> None:
     prepared, state = learn(small(name), make_log(), 20)
@@ -86,6 +89,12 @@ def test_every_algorithms_policy_acts_alike_in_numpy_in_a_file_and_in_training(
     np.testing.assert_allclose(
         again(observation[:1]), actor(observation)[:1], atol=1e-6
     )  # whatever else is asked beside it
+    low, high = np.array([0.0, -5.0]), np.array([100.0, 3.0])
+    graph = actor_model(actor, 3, low, high, name).SerializeToString()
+    session = onnxruntime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+    scaled, action = session.run(["scaled_action", "action"], {"observation": observation})
+    np.testing.assert_allclose(scaled, actor(observation), atol=1e-5)
+    np.testing.assert_allclose(action, in_units(scaled, low, high), rtol=1e-12)
 
 
 def test_a_copied_policy_acts_to_the_same_bits_without_log_and_run(trained: Path, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ gridcount: offline reinforcement learning with count-based pessimism
   gridcount estimate RUN        estimate what a policy is worth from logged data alone
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
   gridcount benchmark SUITE     run the experiments of a table or a figure
+  gridcount support RUN         show where the log has a policy's actions; --out makes a page for the plant's owner
   gridcount report RESULTS      write one page of results: tables, curves, statistics, provenance
   gridcount data make DATASET   generate a Maze2D dataset
   gridcount data import FILE    import your own dataset under a name
@@ -38,6 +39,7 @@ COMMANDS = (
     "estimate",
     "plot",
     "benchmark",
+    "support",
     "report",
     "data",
     "theory",

@@ -162,10 +162,12 @@ class ActionCounts(NamedTuple):
 
     def __call__(self, cell: Any, action: Any) -> Any:
         """[rows] the smallest of the dimensions' counts: an action is only as well covered as its least visited part."""
+        return self.each(cell, action).min(axis=1)
+
+    def each(self, cell: Any, action: Any) -> Any:
+        """[rows, action_dim] each dimension's count."""
         dims = self.counts.shape[1]
-        return self.counts[
-            cell[:, None], action.__array_namespace__().arange(dims), _bin(action, self.edges)
-        ].min(axis=1)
+        return self.counts[cell[:, None], action.__array_namespace__().arange(dims), _bin(action, self.edges)]
 
 
 def _counted(cell: Any, n_cells: int, action: Any, edges: NDArray[np.float32]) -> NDArray[np.int32]:

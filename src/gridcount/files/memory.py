@@ -25,8 +25,8 @@ def _own_limits() -> list[int]:
         ]
     except (ImportError, OSError):  # not Linux
         return []
-    limits = {taken[5]: resource.RLIMIT_DATA, taken[0]: resource.RLIMIT_AS}
-    found = [(resource.getrlimit(kind)[0], size) for size, kind in limits.items()]
+    kinds = ((resource.RLIMIT_DATA, taken[5]), (resource.RLIMIT_AS, taken[0]))
+    found = [(resource.getrlimit(kind)[0], size) for kind, size in kinds]
     return [max(limit - size, 1) for limit, size in found if limit != resource.RLIM_INFINITY]
 
 

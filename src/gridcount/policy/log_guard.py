@@ -32,6 +32,7 @@ class LogGuard(NamedTuple):
     logged: NDArray[
         np.float32
     ]  # [cells, LOGGED, action_dim] some of the log's actions in each cell, in [-1, 1]
+    rows: NDArray[np.int32]  # [cells] rows of the log in each cell
     window: int  # bins on either side of an action that were counted with its own
     resolution: int  # the default: a state must be seen at this many bins per column,
     min_count: int  # and an action must be counted this often
@@ -59,7 +60,8 @@ class LogGuard(NamedTuple):
             held_back = float(np.mean((at < resolution) | (count < min_count)))
         seen, actions = seen.visited(data.observation, held_out), actions.widened(window)
         logged = _logged_actions(data, cell, actions, min_count)
-        return cls(seen, logged, window, resolution, min_count, held_back), actions
+        counted_rows = np.bincount(cell, minlength=len(logged)).astype(np.int32)
+        return cls(seen, logged, counted_rows, window, resolution, min_count, held_back), actions
 
     def nearest(self, cell: NDArray[np.int32], action: NDArray[np.float32]) -> NDArray[np.float32]:
         """[rows, action_dim] of the kept actions of each cell, the one whose largest difference in any dimension is smallest."""
@@ -74,7 +76,7 @@ class LogGuard(NamedTuple):
         return (
             {f"seen_{name}": getattr(self.seen, name) for name in (*COLUMNS, "groups", "finest")}
             | {name: np.array(value, np.int64) for name, value in whole.items()}
-            | {"logged": self.logged, "held_back": np.array(self.held_back)}
+            | {"logged": self.logged, "rows": self.rows, "held_back": np.array(self.held_back)}
         )
 
     @classmethod
@@ -116,8 +118,11 @@ class LogGuard(NamedTuple):
             raise ValueError(f"its logged actions, of shape {logged.shape}, are not those of {n_cells} cells")
         if arrays["held_back"].shape != ():
             raise ValueError("its share of decisions that are held back is not a number")
+        rows = arrays["rows"]
+        if rows.dtype != np.int32 or rows.shape != (n_cells,) or not (rows >= 0).all() or not rows.any():
+            raise ValueError(f"its rows per cell, of shape {rows.shape}, are not those of {n_cells} cells")
         seen = SeenStates(low, high, origin, scale, groups, finest, bins)
-        return cls(seen, logged, window, resolution, min_count, float(arrays["held_back"]))
+        return cls(seen, logged, rows, window, resolution, min_count, float(arrays["held_back"]))
 
 
 def held_out_rows(data: Transitions, seed: int = 0) -> NDArray[np.int64]:

@@ -1,6 +1,6 @@
 """A trained policy: observations in, actions out, both in the log's own units. It needs only NumPy."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from gridcount.categories import encoded
 from gridcount.files.archive import numbered
-from gridcount.policy.actor import Actor
 from gridcount.policy.counts import LogCounts
+from gridcount.policy.export import folder as exports
 from gridcount.policy.guard import Decision, Guard
 from gridcount.policy.log_guard import LogGuard
 from gridcount.policy.store import (
@@ -24,11 +24,12 @@ from gridcount.policy.store import (
     read_counts,
     read_facts,
 )
-from gridcount.transitions import in_units
+from gridcount.policy.support import SupportReport, measure
+from gridcount.transitions import Transitions, in_units
 
 DEFAULT_GUARD = Guard()
-NO_GUARD = "Train it again, or use policy(observation), which has no guard"
-NO_CLONE = "A finished run of at least 1,000 updates has one; use the fallback 'nearest' instead"
+NO_GUARD = "Resume its run, which adds them, or use policy(observation), which has no guard"
+NO_CLONE = "A finished run of at least 1,000 updates has one; resume the run, or use the fallback 'nearest'"
 
 
 class Policy:
@@ -43,13 +44,13 @@ class Policy:
 
     def __init__(
         self,
-        actor: Actor,
+        actor: exports.Act,
         facts: Facts,
         *,
         seed: int,
         updates: int,
         counts: LogCounts | None = None,
-        clone: Actor | None = None,
+        clone: exports.Act | None = None,
     ):
         self._actor, self._facts, self._counts, self._clone = actor, facts, counts, clone
         self.seed, self.updates = seed, updates
@@ -78,7 +79,7 @@ class Policy:
     def __call__(self, observation: ArrayLike) -> NDArray[Any]:
         """The action at one observation, or at each of many, in the log's units."""
         observations, single = self._observations(observation)
-        actions = self._in_units(self._actor(observations))
+        actions = self.in_units(self._actor(observations))
         return actions[0] if single else actions
 
     def rounded(self, observation: ArrayLike) -> NDArray[Any]:
@@ -123,13 +124,34 @@ class Policy:
         cell, resolution = counts.cells.rank(observations), log.seen.resolution(observations)
         count = np.where(resolution >= least, counts.actions(cell, wanted), 0).astype(np.int64)
         held = count < (log.min_count if guard.min_count is None else guard.min_count)
-        policy_action, nearest_action = self._in_units(wanted), self._in_units(log.nearest(cell, wanted))
+        policy_action, nearest_action = self.in_units(wanted), self.in_units(log.nearest(cell, wanted))
         action = policy_action.copy()
         if held.any():
             action[held] = self._fallback(guard, observations[held], nearest_action[held])
         uncertainty = 1 / np.sqrt(count + 1.0)
         decision = Decision(action, held, count, uncertainty, resolution, policy_action, nearest_action)
         return decision.one() if single else decision
+
+    def support(
+        self, data: Transitions, *, columns: Sequence[str] | None = None, seed: int = 0
+    ) -> SupportReport:
+        """Where the log has the policy's actions: in some episodes of the data, against the log's own actions and random ones.
+
+        `columns` names the two columns of its map; by default the map shows principal components.
+        """
+        counts, _ = self._validated(DEFAULT_GUARD)
+        for role in ("observation_names", "action_names"):
+            if len(getattr(data, role)) != len(getattr(self, role)):
+                raise ValueError(
+                    f"{data.name} has {_listed(getattr(data, role))}; the policy takes {_listed(getattr(self, role))}"
+                )
+        return measure(self, counts, data, columns, seed)
+
+    @property
+    def default_guard(self) -> Guard:
+        """The guard that `decide` uses by default, with its numbers: the strictest that rarely holds back the log's own decisions."""
+        _, log = self._validated(DEFAULT_GUARD)
+        return Guard(log.min_count, log.resolution)
 
     def _validated(self, guard: Guard) -> tuple[LogCounts, LogGuard]:
         """The log's counts; raises ValueError if this policy cannot be guarded so, whatever the observation."""
@@ -160,7 +182,7 @@ class Policy:
             return np.nan
         if guard.fallback == "clone":
             assert self._clone is not None
-            return self._in_units(self._clone(observations))
+            return self.in_units(self._clone(observations))
         return np.asarray(guard.fallback)
 
     def _log_counts(self) -> LogCounts:
@@ -170,8 +192,21 @@ class Policy:
             )
         return self._counts
 
-    def _in_units(self, action: NDArray[np.float32]) -> NDArray[Any]:
+    def in_units(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Actions in [-1, 1] in the log's units."""
         return in_units(action, self._low, self._high)
+
+    def export(self, folder: str | Path, guard: Guard = DEFAULT_GUARD, *, replace: bool = False) -> Path:
+        """Write the guarded policy for programs without gridcount: an ONNX graph, the log's counts, a contract and a reader."""
+        counts, _ = self._validated(guard)
+        parts = exports.Parts(self._actor, self._clone, counts)
+        contract = exports.make_contract(self._facts, self.seed, self.updates, counts, guard)
+        return exports.write_export(parts, contract, Path(folder), replace)
+
+    @property
+    def log(self) -> LogCounts:
+        """What is saved of the log: its cells, counts and seen states."""
+        return self._log_counts()
 
     def __repr__(self) -> str:
         observations, actions = len(self.observation_names), len(self.action_names)
@@ -196,10 +231,12 @@ class Policy:
 
 
 def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = None) -> Policy:
-    """The policy of a run directory or of its folder `policy/`, wherever it was copied to. The log is not needed.
+    """The policy of a run directory, of its folder `policy/` or of an export, wherever it was copied to. The log is not needed.
 
     `seed` chooses one of the run's seeds (by default its first), `at` one of the kept numbers of updates (by default the last).
     """
+    if exports.is_export(Path(path)):
+        return _exported(Path(path), seed, at)
     folder = policy_folder(Path(path))
     facts = read_facts(folder)
     chosen = facts.seeds[0] if seed is None else seed
@@ -217,6 +254,25 @@ def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = N
     clone = read_clone(folder, facts) if (folder / CLONE).exists() else None
     actor = read_actor(kept[updates], chosen, facts)
     return Policy(actor, facts, seed=chosen, updates=updates, counts=counts, clone=clone)
+
+
+def _exported(folder: Path, seed: int | None, at: int | None) -> Policy:
+    """The policy of an export; its guard's defaults are those of the contract."""
+    contract = exports.read_contract(folder)
+    for name, wanted, found in (("seed", seed, contract.seed), ("at", at, contract.updates)):
+        if wanted not in (None, found):
+            raise ValueError(
+                f"{folder}: an export holds one policy, {name} {found}; there is no {name} {wanted}"
+            )
+    parts = exports.read_parts(folder, contract)
+    return Policy(
+        parts.actor,
+        contract.facts(),
+        seed=contract.seed,
+        updates=contract.updates,
+        counts=parts.counts,
+        clone=parts.clone,
+    )
 
 
 def has_policy(path: Path) -> bool:

@@ -90,7 +90,7 @@ class DecisionLog:
         self, folder: Path, facts: Facts, *, rows: int, seconds: float, outcome_seconds: float
     ) -> None:
         import pyarrow as arrow
-        import pyarrow.parquet  # noqa: F401  now, not when a request would wait for it
+        import pyarrow.parquet
 
         kinds = {
             "timestamp": arrow.timestamp("us", tz="UTC"),

@@ -7,7 +7,7 @@ states drawn from the log itself would give is printed beside it.
 """
 
 from collections import deque
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
@@ -40,13 +40,12 @@ class DriftMeter:
     """The regions of the latest states."""
 
     def __init__(self, counts: LogCounts, names: tuple[str, ...]) -> None:
-        self._counts, self._names = counts, names
-        rows = (
-            np.asarray(counts.actions.counts)[:, 0, :].sum(axis=1).astype(np.float64)
-        )  # of the log, by cell
+        assert counts.guard is not None  # a policy without it cannot decide
+        self._counts, self._guard, self._names = counts, counts.guard, names
+        rows = counts.guard.rows.astype(np.float64)  # of the log, by cell
         middle = (np.cumsum(rows) - rows / 2) / rows.sum()
         _, self._region = np.unique((middle * REGIONS).astype(np.int64), return_inverse=True)
-        self._shares = np.bincount(self._region, rows) / rows.sum()
+        self._shares = _shares(np.bincount(self._region, rows))
         self._latest: deque[NDArray[np.float32]] = deque(maxlen=WINDOW)
 
     def add(self, observation: NDArray[np.float32]) -> None:
@@ -74,15 +73,21 @@ class DriftMeter:
 
     def _outside(self, latest: NDArray[np.float32]) -> dict[str, float]:
         """The share of the states outside the log's range, by column."""
-        if (guard := self._counts.guard) is None or not len(latest):
+        if not len(latest):
             return dict.fromkeys(self._names, 0.0)
-        outside = (latest < guard.seen.low) | (latest > guard.seen.high)
+        outside = (latest < self._guard.seen.low) | (latest > self._guard.seen.high)
         return dict(zip(self._names, outside.mean(axis=0).tolist(), strict=True))
 
 
+def _shares(states: NDArray[Any]) -> NDArray[np.float64]:
+    """The share of each region; half a state is added to each, so that none is empty."""
+    shares: NDArray[np.float64] = (states + 0.5) / (states.sum() + 0.5 * len(states))
+    return shares
+
+
 def _index(met: NDArray[np.int64], expected: NDArray[np.float64]) -> float:
-    """The population stability index of counts against shares; half a state is added to each region, so that none is empty."""
-    today = (met + 0.5) / (met.sum() + 0.5 * len(met))
+    """The population stability index of counts against shares."""
+    today = _shares(met)
     return float(((today - expected) * np.log(today / expected)).sum())
 
 

@@ -17,7 +17,7 @@ from gridcount.service.protocol import limited_protocol
 from gridcount.service.serving import Serving
 from gridcount.service.settings import Settings
 
-DRAIN_SECONDS = 5.0  # that clients have to see `Connection: close` on their open connections
+DRAIN_SECONDS = 2.0  # that clients have to see `Connection: close` on their open connections
 LOOK_SECONDS = 0.02  # between looks at the open connections
 
 

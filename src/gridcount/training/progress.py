@@ -70,7 +70,7 @@ class ConsoleDisplay:
 
     def pretrained(self, what: str, done: int, updates: int) -> None:
         """A block of pre-training ended."""
-        self._bar.update(self._task, total=updates, completed=done, description=f"learning the {what} first")
+        self._bar.update(self._task, total=updates, completed=done, description=f"learning the {what}")
         if done == updates:
             self._console.print(f"{what} learnt in {updates:,} updates", highlight=False, soft_wrap=True)
 

@@ -31,7 +31,7 @@ from gridcount.interrupts import Stop, stopping
 from gridcount.policy import store
 from gridcount.policy.actor import Actor
 from gridcount.policy.counts import LogCounts
-from gridcount.training import checkpoints
+from gridcount.training import checkpoints, cloning
 from gridcount.training.checkpoints import BlockMetrics, Record
 from gridcount.training.divergence import Diverged, find_divergence, metric_limit, why_diverged
 from gridcount.training.judging import LogJudge
@@ -266,7 +266,7 @@ def _train(
         if states is None:
             inits = zip(plan.seeds, keys, strict=True)
             states = [
-                prepared.algorithm.init(init_key, prepared.rows, _reporting(display, seed, stop))
+                prepared.algorithm.init(init_key, prepared.rows, _reporting(display, f"seed {seed}: ", stop))
                 for seed, (init_key, _) in inits
             ]
         usual = min(plan.evaluate_every, EPOCH)
@@ -288,6 +288,7 @@ def _train(
             if stop.requested and training.done < plan.updates:
                 training.save(kept)
                 raise Interrupted(f"stopped at update {training.done:,}; all files are in {directory}")
+        training.finish(_reporting(display, "", stop))
     return read_rows(directory)
 
 
@@ -388,6 +389,17 @@ class _Training:
             folder, policy_facts(self.plan, data)
         )  # last: a folder with this file is a complete policy
 
+    def finish(self, report: Report) -> None:
+        """Add what a guard needs to the policies, where it is missing: the log's states and a clone of its behaviour."""
+        folder = self.directory / store.FOLDER
+        if self.data is None or not (folder / store.FACTS).exists():
+            return
+        if store.read_counts(folder, store.read_facts(folder)).guard is None:
+            store.write_counts(folder, LogCounts.fit(self.data))
+        if not (folder / store.CLONE).exists() and self.plan.updates >= cloning.LEAST:
+            clone = cloning.train_clone(self.prepared.algorithm, self.data, self.plan.updates, report)
+            store.write_clone(folder, clone)
+
     def _diverged(self, seed: int, what: str, metrics: SeedMetrics) -> Diverged:
         """The error to raise, with the last good checkpoint and the most likely cause."""
         kept = numbered(self.directory / "checkpoints")
@@ -478,14 +490,14 @@ def _template(prepared: Prepared) -> Any:
     return jax.eval_shape(lambda key: prepared.algorithm.init(key, prepared.rows), jax.random.key(0))
 
 
-def _reporting(display: Display, seed: int, stop: Stop) -> Report:
-    """A callback that reports a seed's pre-training to the display, and stops it if the user wants to stop."""
+def _reporting(display: Display, whose: str, stop: Stop) -> Report:
+    """A callback that reports training beside the run's to the display, and stops it if the user wants to stop."""
 
     def report(what: str, done: int, updates: int) -> None:
-        display.pretrained(f"seed {seed}: {what}", done, updates)
+        display.pretrained(f"{whose}{what}", done, updates)
         if stop.requested:
             raise Interrupted(
-                f"stopped while learning the {what} of seed {seed}, which starts again when the run is resumed"
+                f"stopped while learning the {whose}{what}, which starts again when the run is resumed"
             )
 
     return report

@@ -100,7 +100,7 @@ class QuerySource:
         self._names = list(self._select("*").columns)
 
     def _select(self, columns: str) -> Any:
-        return self._connection.sql(f"{self._log} select {columns} from ({self._sql}) as answer")
+        return self._connection.sql(f"{self._log} select {columns} from ({self._sql}\n) as answer")
 
     def facts(self) -> dict[str, Any]:
         """Names; how many rows there are is not known."""

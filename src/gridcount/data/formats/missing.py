@@ -23,7 +23,7 @@ class Cost(NamedTuple):
     def in_words(self, rows: int, episodes: int) -> str:
         """The choices, for a log of so many rows and episodes."""
         first = (
-            f" and leaves out {self.unfilled:,} rows that have no value before them" if self.unfilled else ""
+            f", and leaves out {self.unfilled:,} rows that have none before" if self.unfilled else ""
         )
         return (
             f"choose with --missing: drop-rows leaves out {self.rows:,} of {rows:,} rows and cuts their episodes there;"
@@ -90,7 +90,8 @@ def without_missing(log: Log, how: str) -> Iterator[Log]:
 def _note(how: str, dropped: int, rows: int) -> str:
     left_out = f"left out {dropped:,} of {rows:,} rows"
     if how == "carry-forward":
-        return f"--missing carry-forward repeated the value before each missing one, and {left_out} that had none before them"
+        rest = f", and {left_out}, which have no value before them" if dropped else ""
+        return f"--missing carry-forward repeated the value before each missing one{rest}"
     return f"--missing {how} {left_out}"
 
 

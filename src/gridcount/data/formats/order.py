@@ -3,6 +3,7 @@
 import tempfile
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,7 +31,7 @@ def in_order(log: Log, folder: Path) -> Iterator[Log]:
         runs = _Runs(file, dtype)
         for start in range(0, len(log), size):
             runs.add(_sorted(_records(log, slice(start, min(start + size, len(log))), dtype, ranks)))
-        for records in runs.merged(size):
+        for records in runs.merged(max(1, size // 4)):  # several copies of these are in memory
             yield _to_log(log, records)
 
 
@@ -39,15 +40,18 @@ def episode_ranks(reading: Reading, by_time: bool) -> NDArray[np.int64]:
     count = max(len(reading.ids), 1)
     if not by_time:
         return np.arange(count)
-    texts = [isinstance(key, str) for key in reading.ids]
-    keys = [
-        (is_text or key is None, str(key) if is_text else key or 0)
-        for key, is_text in zip(reading.ids, texts, strict=True)
-    ]
-    order = sorted(range(count), key=lambda number: (reading.starts[number], keys[number] if keys else ()))
+    keys = [_by_value(key) for key in reading.ids] or [(0, 0, "")]
+    order = sorted(range(count), key=lambda number: (reading.starts[number], keys[number]))
     ranks = np.empty(count, np.int64)
     ranks[order] = np.arange(count)
     return ranks
+
+
+def _by_value(key: Any) -> tuple[int, Any, str]:
+    """Numbers by value, then text, then a missing id."""
+    if key is None:
+        return 2, 0, ""
+    return (0, key, "") if isinstance(key, int | float | Decimal | np.number) else (1, 0, str(key))
 
 
 def _record_type(log: Log) -> np.dtype[Any]:
@@ -101,7 +105,7 @@ class _Runs:
         self.firsts.append(sum(self.lengths))
         self.lengths.append(len(records))
         self.keys.append(records[list(KEY)][::STEP].copy())
-        self.file.write(records.tobytes())
+        self.file.write(records.view(np.uint8).data)
 
     def merged(self, size: int) -> Iterator[Records]:
         """All records in order, about `size` at a time."""

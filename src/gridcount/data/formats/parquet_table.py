@@ -1,5 +1,6 @@
 """Parquet files and queries, whose Arrow columns become arrays."""
 
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -37,15 +38,10 @@ def open_query(source: str, sql: str, files: list[Path], folder: Path) -> Iterat
             raise ValueError(
                 f"{source}: --sql over files needs {package}. Install it with: pip install 'gridcount[sql]'"
             )
-    temporary = str(make_cache_folder("spool"))
-    query = {
-        "sql": sql,
-        "files": [str(file) for file in files],
-        "folder": str(folder),
-        "temporary": temporary,
-    }
-    with open_arrow(Path(source), "query", query) as file:
-        yield _table(Path(source), file)
+    with tempfile.TemporaryDirectory(prefix="query-", dir=make_cache_folder("spool")) as temporary:
+        query = {"sql": sql, "files": [str(file) for file in files], "folder": str(folder)}
+        with open_arrow(Path(source), "query", query | {"temporary": temporary}) as file:
+            yield _table(Path(source), file)
 
 
 def _table(path: Path, file: ArrowFile) -> OpenTable:

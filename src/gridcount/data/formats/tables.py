@@ -51,8 +51,8 @@ def find_parts(name: str) -> list[Path]:
         found = list(root.glob(str(path.relative_to(path.anchor) if path.anchor else path)))
     else:
         found = list(path.rglob("*")) if path.is_dir() else [path]
-    found = [file for file in found if not file.name.startswith((".", "_")) and table_suffix(file)]
-    return sorted((file for file in found if file.is_file()), key=_by_number)
+    tables = (file for file in found if table_suffix(file) and file.is_file())
+    return sorted((file for file in tables if not _is_hidden(file, path)), key=_by_number)
 
 
 def table_pieces(name: str | Path, columns: Columns | None = None) -> Iterator[Log]:
@@ -70,6 +70,7 @@ def open_table(name: str, columns: Columns) -> AbstractContextManager[OpenTable]
     path, parts = Path(name), find_parts(name)
     if not parts or not all(part.is_file() for part in parts):
         raise FileNotFoundError(f"{name}: there is no such file; check the path")
+    _validate_kinds(name, parts, columns.sql)
     if columns.sql is not None and table_suffix(parts[0]) not in DATABASES:
         return open_query(name, columns.sql, parts, path if path.is_dir() else _folder(name))
     if path.is_file():
@@ -143,10 +144,28 @@ def _folder(name: str) -> Path:
     return Path(*whole[:fixed])
 
 
+def _validate_kinds(name: str, parts: list[Path], sql: str | None) -> None:
+    """Raise ValueError for files of different kinds, or of a kind that cannot be queried."""
+    kinds = {table_suffix(part).removesuffix(".gz") for part in parts}
+    if len(kinds) > 1:
+        listed = ", ".join(sorted(kinds))
+        raise ValueError(
+            f"{name}: holds tables of different kinds ({listed}); name one with a pattern such as '*.csv'"
+        )
+    if sql is not None and kinds == {".npz"}:
+        raise ValueError(f"{name}: --sql reads text, Parquet and databases, but not .npz; leave --sql out")
+
+
 def _validate_inside(path: Path, part: Path) -> None:
     """Raise ValueError for a link that leads out of the folder that was named."""
     if path.is_dir() and not part.resolve().is_relative_to(path.resolve()):
         raise ValueError(f"{part}: is a link that leads out of {path}; copy the file, or name it by itself")
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    """Whether a file or a folder on the way to it begins with a point or an underscore."""
+    below = file.relative_to(folder).parts if file != folder and file.is_relative_to(folder) else ()
+    return any(part.startswith((".", "_")) for part in below)
 
 
 def _by_number(path: Path) -> list[tuple[int, str]]:

@@ -1,0 +1,349 @@
+"""The service: real processes and real connections on the loopback interface."""
+
+import concurrent.futures
+import json
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as parquet
+import pytest
+from processes import wait_for
+from small_policy import Client, service, write_run
+
+from gridcount.cli import main
+from gridcount.policy.policy import load_policy
+from gridcount.service.drift import DriftMeter
+from gridcount.service.limits import Rates
+
+TOKEN, PROMOTE = "a-token-of-clients", "a-token-of-operators"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of runs and an export, as an operator keeps them."""
+    folder = tmp_path_factory.mktemp("runs")
+    for seed in (0, 1):
+        write_run(folder / f"seed{seed}", seed)
+    load_policy(folder / "seed1").export(folder / "exported")
+    write_run(folder / "other", 2, names=("pressure", "temp_out"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def client(runs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """A service with a decision log and small limits."""
+    log = tmp_path_factory.mktemp("log")
+    limits = ["--body-bytes", "20000", "--batch", "100", "--request-seconds", "1"]
+    with service(runs / "seed0", "--log", str(log), *limits) as found:
+        yield found
+
+
+def body(**observation: Any) -> dict[str, Any]:
+    return {"observation": {"temp in": 60.0, "temp_out": 60.0} | observation}
+
+
+def test_a_decision_is_that_of_the_policy_in_the_logs_columns(client: Client, runs: Path) -> None:
+    told = client.decide(61.5, 58.0)
+    made = load_policy(runs / "seed0").decide([61.5, 58.0])
+    assert told["action"] == {"valve": pytest.approx(float(made.action[0]), rel=1e-6)}
+    assert (told["held"], told["count"], told["resolution"]) == (made.held, made.count, made.resolution)
+    far = client.decide(1e38, 58.0)  # beyond all that the network can compute with
+    assert far["held"]
+    assert far["action"] == far["nearest_action"] != None  # noqa: E711
+
+
+def test_a_batch_answers_in_order(client: Client) -> None:
+    temperatures = np.linspace(50, 70, 100).tolist()
+    requests = [body(**{"temp in": value}) for value in temperatures]
+    status, found = client.ask("POST", "/decide/batch", {"requests": requests})
+    assert status == 200
+    alone = [client.decide(value)["action"]["valve"] for value in temperatures[::20]]
+    assert [each["action"]["valve"] for each in found["decisions"]][::20] == pytest.approx(alone, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("content", "status", "message"),
+    [
+        (b"{", 400, "not JSON"),
+        (b'{"observation": {"temp in": NaN, "temp_out": 1}}', 400, "not JSON"),
+        (b'{"observation": {"temp in": 1e400, "temp_out": 1}}', 422, "out of range"),
+        (body(**{"temp in": "hot"}), 422, "temp in"),
+        ({"observation": {"temp in": 60.0}}, 422, "missing required field `temp_out`"),
+        (body(pressure=1), 422, "unknown field `pressure`"),
+        (body() | {"episode": "x" * 200}, 422, "episode"),
+        ([], 422, "object"),
+        (b"[" * 10_000, 422, "object"),
+        (b'{"observation": ' + b'{"temp in":' * 1500, 422, "float"),
+        (b" " * 30_000, 413, "larger than 20,000 bytes"),
+    ],
+)
+def test_what_is_not_an_observation_is_refused_with_the_reason(
+    client: Client, content: Any, status: int, message: str
+) -> None:
+    found, told = client.ask("POST", "/decide", content)
+    assert (found, message in told["error"]) == (status, True), told
+
+
+def test_other_mistakes_of_clients_have_their_status(client: Client) -> None:
+    too_many = {"requests": [body()] * 101}
+    assert client.ask("POST", "/decide/batch", too_many)[0] == 422
+    assert client.ask("POST", "/decide", b"{}", {"content-type": "text/plain"})[0] == 415
+    assert client.ask("GET", "/decide")[0] == 405
+    assert client.ask("GET", "/nothing")[0] == 404
+    assert client.ask("GET", "/health", headers={"host": "a-page-elsewhere.example"})[0] == 421
+    assert client.ask("POST", "/outcome", {"decision": "never-made", "reward": 1.0})[0] == 404
+    assert client.ask("POST", "/promote", {"run": "seed1"})[0] == 404  # there is no folder to promote from
+
+
+def answer_to(client: Client, sent: bytes) -> bytes:
+    """All that the service answers to some bytes, until it closes the connection."""
+    with socket.create_connection((client.host, client.port), timeout=600) as connection:
+        connection.sendall(sent)
+        received = b""
+        while part := connection.recv(65536):
+            received += part
+    return received
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"", 408),
+        (b"POST /decide HTTP/1.1\r\nhost: localhost\r\n", 408),
+        (b"POST /decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{", 408),
+        (b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 40_000, 431),
+        (b"\x16\x03\x01 not http\r\n\r\n", 400),
+    ],
+    ids=["silent", "slow headers", "slow body", "endless headers", "not HTTP"],
+)  # fmt: skip
+def test_slow_and_endless_clients_are_answered_and_closed(client: Client, sent: bytes, status: int) -> None:
+    assert answer_to(client, sent).split(b"\r\n")[0].split(b" ")[1] == str(status).encode()
+    assert client.ask("GET", "/health") == (200, {"status": "ok"})
+
+
+def test_a_flood_is_answered_with_429_and_others_go_on(runs: Path) -> None:
+    with service(runs / "seed0", "--rate", "50") as flooded:
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            statuses = list(pool.map(lambda _: flooded.ask("POST", "/decide", body())[0], range(300)))
+        assert set(statuses) == {200, 429}
+        assert 100 <= statuses.count(200) < 300
+        _, metrics = flooded.ask("GET", "/metrics", headers={"x": "1"})
+        if isinstance(metrics, str):  # this address may still have to wait
+            assert 'status="429"' in metrics
+
+
+def test_an_address_may_ask_again_when_its_bucket_has_filled() -> None:
+    now = [0.0]
+    rates = Rates(rate=10, burst=20, clock=lambda: now[0])
+    assert [rates.wait("a", 1) for _ in range(20)] == [0] * 20
+    assert rates.wait("a", 1) == pytest.approx(0.1)
+    assert rates.wait("b", 1) == 0
+    now[0] += 0.1
+    assert rates.wait("a", 1) == 0
+
+
+def test_only_who_has_the_token_is_answered(runs: Path) -> None:
+    environment = {"GRIDCOUNT_TOKEN": TOKEN, "GRIDCOUNT_PROMOTE_TOKEN": PROMOTE}
+    with service(runs / "seed0", "--promote-from", str(runs), **environment) as closed:
+        given = {"authorization": f"Bearer {TOKEN}"}
+        assert closed.ask("POST", "/decide", body())[0] == 401
+        assert closed.ask("POST", "/decide", body(), {"authorization": f"Bearer {TOKEN}x"})[0] == 401
+        assert closed.ask("POST", "/decide", body(), {"authorization": "Bearer \xff"})[0] == 401
+        assert closed.ask("POST", "/decide", body(), given)[0] == 200
+        assert closed.ask("GET", "/metrics")[0] == 401
+        assert closed.ask("GET", "/ready")[0] == 200  # of load balancers
+        assert closed.ask("POST", "/promote", {"run": "seed1"}, given)[0] == 401
+        operator = {"authorization": f"Bearer {PROMOTE}"}
+        outside = runs.parent / "outside"
+        shutil.copytree(runs / "seed1", outside, dirs_exist_ok=True)
+        (runs / "link").symlink_to(outside)
+        for path in (
+            "link",
+            f"../{outside.name}",
+            str(outside),
+            "missing",
+            ".",
+            "x" * 250,
+            "seed0/policy/0000000100.npz",
+        ):
+            assert closed.ask("POST", "/promote", {"run": path}, operator)[0] in (404, 409), path
+        status, told = closed.ask("POST", "/promote", {"run": "other"}, operator)
+        assert (status, "observation names (pressure, temp_out)" in told["error"]) == (409, True)
+        assert closed.ask("POST", "/promote", {"run": "exported"}, operator)[0] == 200
+        (runs / "link").unlink()
+        made = load_policy(runs / "seed1").decide([60.0, 60.0])
+        told = closed.ask("POST", "/decide", body(), given)[1]
+        assert told["action"]["valve"] == pytest.approx(float(made.action[0]), rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--host", "0.0.0.0"], "can be reached from other machines, and there is no token"),
+        (["--promote-from", "."], "a token of its own"),
+        (["--fallback", "teleport"], "fallback is 'teleport'"),
+        (["--min-count", "0"], "min_count is 0"),
+    ],
+)
+def test_what_would_be_unsafe_is_not_started(
+    runs: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["serve", str(runs / "seed0"), *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_promotion_under_load_and_the_end_lose_no_request_and_no_decision(
+    runs: Path, tmp_path: Path
+) -> None:
+    words = ["--promote-from", str(runs), "--log", str(tmp_path / "log")]
+    with service(runs / "seed0", *words, GRIDCOUNT_PROMOTE_TOKEN=PROMOTE) as busy:
+        answered: list[str] = []
+        promoted = 0
+
+        def ask_until_closed(number: int) -> int:
+            """Ask on one connection until the service asks to close it; returns how many requests were not answered."""
+            import http.client
+
+            connection = http.client.HTTPConnection(busy.host, busy.port, timeout=600)
+            content = json.dumps(body() | {"episode": f"client {number}"})
+            while True:
+                connection.request("POST", "/decide", content, {"content-type": "application/json"})
+                answer = connection.getresponse()
+                told = json.loads(answer.read())
+                if answer.status != 200:
+                    return 1
+                answered.append(told["policy"])
+                if answer.getheader("connection") == "close":
+                    return 0
+
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            clients = [pool.submit(ask_until_closed, number) for number in range(4)]
+            operator = {"authorization": f"Bearer {PROMOTE}"}
+            for run in ("seed1", "exported", "seed0", "seed1"):
+                so_far = len(answered)
+                promoted += busy.ask("POST", "/promote", {"run": run}, operator)[0] == 200
+                wait_for(lambda so_far=so_far: len(answered) >= so_far + 20 or any(c.done() for c in clients))
+            printed = busy.stop()
+            assert [each.result() for each in clients] == [0] * 4
+        assert promoted == 4
+        assert len(set(answered)) == 2
+        assert "all accepted requests were answered" in printed
+    tables = [parquet.read_table(file) for file in (tmp_path / "log").glob("incomplete-*.parquet")]
+    logged = [name for table in tables for name in table["policy"].to_pylist()]
+    assert sorted(logged) == sorted(answered)
+    assert not list((tmp_path / "log").glob("*.partial"))
+
+
+def test_the_decision_log_is_the_next_training_log(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
+    log, steps = tmp_path / "log", 30
+    expected = {}
+    with service(runs / "seed0", "--log", str(log)) as logging:
+        rng = np.random.default_rng(0)
+        for step in range(steps):
+            for episode in ("a", "b"):  # interleaved, as two machines would ask
+                state = rng.normal(60, 3, 2)
+                made = logging.decide(*state.tolist(), episode=episode)
+                outcome = {
+                    "decision": made["decision"],
+                    "reward": float(state[0]),
+                    "truncated": step == steps - 1,
+                }
+                done = {"action": {"valve": 12.5}} if step == 3 else {}  # an operator did something else
+                assert logging.ask("POST", "/outcome", outcome | done)[0] == 200
+                assert logging.ask("POST", "/outcome", outcome)[0] == 404  # it was reported before
+                valve = 12.5 if done else made["action"]["valve"]
+                expected[episode, step] = (*state, valve, state[0])
+        logging.decide(episode="c")  # whose outcome is never reported
+        printed = logging.stop()
+    (file,) = log.glob("decisions-*.parquet")
+    assert f"{log}/decisions-*.parquet" in printed
+    words = [
+        "--observation",
+        "temp in,temp_out",
+        "--action",
+        "valve",
+        "--action-low",
+        "0",
+        "--action-high",
+        "100",
+    ]
+    assert main(["data", "import", str(file), "--name", "next", *words]) == 0
+    import gridcount
+
+    data = gridcount.load("next")
+    rows = [
+        expected[episode, step] for episode in "ab" for step in range(steps - 1)
+    ]  # the last has no next one
+    np.testing.assert_allclose(data.observation, np.array(rows)[:, :2], rtol=1e-6)
+    np.testing.assert_allclose(data.in_units(data.action)[:, 0], np.array(rows)[:, 2], atol=1e-3)
+    np.testing.assert_allclose(data.reward, np.array(rows)[:, 3], rtol=1e-6)
+    (rest,) = log.glob("incomplete-*.parquet")
+    assert parquet.read_table(rest).num_rows == 1
+
+
+def test_drift_is_told_from_chance(runs: Path) -> None:
+    policy = load_policy(runs / "seed0")
+    rng = np.random.default_rng(5)
+
+    def drift(states: Any) -> Any:
+        meter = DriftMeter(policy.log, policy.observation_names)
+        meter.add(np.asarray(states, np.float32))
+        return meter()
+
+    same = drift(rng.normal(60, 3, (3000, 2)))
+    assert same.verdict == "like the log"
+    assert same.index < 2 * same.by_chance_95
+    moved = drift(rng.normal(64, 3, (3000, 2)))
+    assert moved.verdict == "large change"
+    assert moved.index > 10 * moved.by_chance_95
+    assert moved.outside["temp in"] > same.outside["temp in"]
+    few = drift(rng.normal(60, 3, (50, 2)))
+    assert (few.verdict, few.by_chance > same.by_chance) == ("too few states", True)
+    assert drift(np.empty((0, 2))).states == 0
+    assert sum(same.shares_log) == pytest.approx(1)
+
+
+def test_metrics_and_drift_are_served(client: Client) -> None:
+    for _ in range(3):
+        client.decide()
+    status, text = client.ask("GET", "/metrics")
+    assert status == 200
+    decisions = [line for line in text.splitlines() if line.startswith("gridcount_decisions_total")]
+    assert float(decisions[0].split()[-1]) >= 3
+    for name in (
+        "gridcount_held_total",
+        "gridcount_count_bucket",
+        "gridcount_request_seconds_bucket",
+        "gridcount_drift_index",
+    ):
+        assert f"\n{name}" in text
+    status, drift = client.ask("GET", "/drift")
+    assert (status, drift["states"] >= 3) == (200, True)
+
+
+def test_the_page_works_without_a_network(client: Client) -> None:
+    status, page = client.ask("GET", "/")
+    assert status == 200
+    assert "temp in" in page
+    assert not any(word in page for word in ("<script", "http://", "https://", "@import", "//cdn"))
+
+
+def test_the_service_keeps_to_its_openapi_description(runs: Path, tmp_path: Path) -> None:
+    """Schemathesis sends valid and invalid requests of all kinds: no status of 5xx, and no answer that is not described."""
+    words = ["--promote-from", str(runs), "--log", str(tmp_path / "log"), "--rate", "100000"]
+    with service(runs / "seed0", *words, GRIDCOUNT_PROMOTE_TOKEN=PROMOTE) as described:
+        command = [sys.executable, "-m", "schemathesis.cli", "run", f"{described.address}/openapi.json"]
+        command += ["--phases", "coverage", "--checks", "all", "--seed", "1", "--workers", "1", "--no-color"]
+        command += ["--header", f"Authorization: Bearer {PROMOTE}", "--request-timeout", "600"]
+        found = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+        assert found.returncode == 0, found.stdout[-5000:]
+        assert "8 passed" in found.stdout
