@@ -79,7 +79,7 @@ def alone_table(report: SupportReport, most: int | None = None) -> tuple[list[st
     observed = list(report.alone[0].observation)[:most]
     acted = list(report.alone[0].action)[:most]
     heads = ["row", "episode", "step", *observed, *(f"{name}: policy" for name in acted)]
-    heads += [*(f"{name}: log" for name in acted), "count", "seen at"]
+    heads += [*(f"{name}: log" for name in acted), "count", "seen at (bins)"]
     return heads, [_alone(state, observed, acted) for state in report.alone]
 
 
@@ -87,7 +87,7 @@ def _alone(state: State, observed: Iterable[str], acted: Iterable[str]) -> list[
     acted = list(acted)
     numbers = [state.observation[name] for name in observed]
     numbers += [state.action[name] for name in acted] + [state.logged_action[name] for name in acted]
-    seen = f"{state.resolution} bins" if state.resolution else "outside"
+    seen = str(state.resolution) if state.resolution else "outside"
     return [
         str(state.row),
         str(state.episode),
