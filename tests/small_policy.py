@@ -95,10 +95,19 @@ class Client:
         return self.printed + rest
 
 
+START = """
+import sys
+for name in ("jax", "equinox", "optax", "scipy", "h5py", "pandas"):  # a service needs none of them
+    sys.modules[name] = None
+from gridcount.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
 @contextmanager
 def service(run: Path, *words: str, **environment: str) -> Iterator[Client]:
     """`gridcount serve` in a process of its own."""
-    command = [sys.executable, "-m", "gridcount", "serve", str(run), "--port", "0", *words]
+    command = [sys.executable, "-c", START, "serve", str(run), "--port", "0", *words]
     pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
     process = subprocess.Popen(command, env=os.environ | environment, **pipes)
     try:

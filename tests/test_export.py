@@ -14,6 +14,7 @@ import gridcount
 from gridcount.cli import main
 from gridcount.policy.actor import Actor, Perceptron
 from gridcount.policy.export import folder as exports
+from gridcount.policy.export.network import OnnxActor
 from gridcount.policy.export.reader import Decider
 from gridcount.policy.guard import Guard
 from gridcount.policy.policy import load_policy
@@ -125,7 +126,7 @@ def test_a_folder_is_not_overwritten_by_accident(exported: Path, run: Path, tmp_
 def test_a_graph_that_would_act_differently_is_not_written(
     run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Other(exports.OnnxActor):
+    class Other(OnnxActor):
         def __call__(self, observation: Any) -> Any:
             return super().__call__(observation) + np.float32(1e-3)
 

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from processes import wait_for
 from small_policy import Client, service, write_run
 
 from gridcount.cli import main
+from gridcount.policy.guard import Guard
 from gridcount.policy.policy import load_policy
 from gridcount.service.drift import DriftMeter
 from gridcount.service.limits import Rates
@@ -56,6 +58,13 @@ def test_a_decision_is_that_of_the_policy_in_the_logs_columns(client: Client, ru
     far = client.decide(1e38, 58.0)  # beyond all that the network can compute with
     assert far["held"]
     assert far["action"] == far["nearest_action"] != None  # noqa: E711
+
+
+def test_an_export_is_served_with_the_guard_of_its_contract(runs: Path, tmp_path: Path) -> None:
+    out = load_policy(runs / "seed0").export(tmp_path / "out", Guard(fallback="abstain"))
+    with service(out) as cautious:
+        far = cautious.decide(500.0, 60.0)
+    assert (far["held"], far["action"]) == (True, None)
 
 
 def test_a_batch_answers_in_order(client: Client) -> None:
@@ -222,13 +231,16 @@ def test_a_promotion_under_load_and_the_end_lose_no_request_and_no_decision(
                 if answer.getheader("connection") == "close":
                     return 0
 
+        def enough_answers(count: int) -> bool:
+            return len(answered) >= count or any(each.done() for each in clients)
+
         with concurrent.futures.ThreadPoolExecutor(4) as pool:
             clients = [pool.submit(ask_until_closed, number) for number in range(4)]
             operator = {"authorization": f"Bearer {PROMOTE}"}
             for run in ("seed1", "exported", "seed0", "seed1"):
-                so_far = len(answered)
                 promoted += busy.ask("POST", "/promote", {"run": run}, operator)[0] == 200
-                wait_for(lambda so_far=so_far: len(answered) >= so_far + 20 or any(c.done() for c in clients))
+                enough = len(answered) + 20
+                wait_for(partial(enough_answers, enough))
             printed = busy.stop()
             assert [each.result() for each in clients] == [0] * 4
         assert promoted == 4

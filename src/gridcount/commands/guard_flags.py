@@ -1,8 +1,9 @@
 """The flags of a guard, which commands share."""
 
 from dataclasses import dataclass
+from typing import cast
 
-from gridcount.policy.guard import Guard
+from gridcount.policy.guard import Guard, Named
 
 
 @dataclass(frozen=True)
@@ -13,13 +14,15 @@ class GuardFlags:
     resolution: int | None = (
         None  # bins per column at which a state must be seen; 0: any state; default: as measured on the log
     )
-    fallback: tuple[str, ...] = (
-        "nearest",
-    )  # nearest, clone, abstain, or the numbers of a fixed action in the log's units
+    fallback: tuple[
+        str, ...
+    ] = ()  # nearest, clone, abstain, or the numbers of a fixed action; default: nearest, of an export its own
 
-    def guard(self) -> Guard:
-        """The guard."""
+    def guard(self, fallback: Named | tuple[float, ...] = "nearest") -> Guard:
+        """The guard; `fallback` is the default."""
         words = self.fallback
+        if not words:
+            return Guard(self.min_count, self.resolution, fallback)
         try:
             fixed = [float(word) for word in words]
         except ValueError:
@@ -27,5 +30,5 @@ class GuardFlags:
                 raise ValueError(
                     f"--fallback is {' '.join(words)}; give nearest, clone, abstain or the numbers of an action"
                 ) from None
-            return Guard(self.min_count, self.resolution, words[0])  # type: ignore[arg-type]  # Guard checks it
+            return Guard(self.min_count, self.resolution, cast(Named, words[0]))  # Guard validates it
         return Guard(self.min_count, self.resolution, fixed)

@@ -7,6 +7,7 @@ from typing import Annotated
 import tyro
 
 from gridcount.commands.guard_flags import GuardFlags
+from gridcount.policy.export.folder import is_export, read_contract
 from gridcount.terminal import make_console, validate_flags
 
 Flags = Annotated[GuardFlags, tyro.conf.arg(name="")]
@@ -69,7 +70,8 @@ def serve(words: list[str]) -> int:
                 f"the decision log becomes a training log with:\n  {service.log.names.import_command(settings.log, facts)}"
             )
 
-    serve(options.run, options.guard.guard(), settings, listening)
+    fallback = read_contract(options.run).guard.fallback if is_export(options.run) else "nearest"
+    serve(options.run, options.guard.guard(fallback), settings, listening)
     console.print(
         "stopped; all accepted requests were answered" + (", and all decisions logged" if options.log else "")
     )

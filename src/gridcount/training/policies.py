@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from gridcount.files.archive import numbered
+from gridcount.policy.export.folder import is_export
 from gridcount.policy.policy import Policy, has_policy, load_policy, policy_folder
 from gridcount.policy.store import read_facts
 from gridcount.training import run as runs
@@ -13,11 +14,13 @@ LAST, ORACLE = "last", "oracle"
 
 
 def policies_of(path: Path, *, seed: int | None = None, at: int | str = LAST) -> list[Policy]:
-    """The policies of a run directory, or of a folder `policy/`: each seed's, or one seed's.
+    """The policies of a run directory, or of a folder `policy/`: each seed's, or one seed's; the one of an export.
 
     `at` is a number of updates whose policies were kept, "last", or "oracle": the kept one with the best score in training, which
     needs an environment.
     """
+    if is_export(path):
+        return [load_policy(path, seed=seed, at=None if isinstance(at, str) else at)]
     if not has_policy(path):
         return _from_checkpoint(path, seed, at)
     facts = read_facts(policy_folder(path))
