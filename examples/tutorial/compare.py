@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from heating import FROST, MILD, WEEK, Control, Pi, Readings, as_rows, simulate
+from heating import FROST, MILD, WEEK, Control, People, Pi, Readings, as_rows, simulate
 
 import gridcount as gc
 
@@ -57,6 +57,7 @@ def old_controller(policy: Any, held: list[Any]) -> Control:
 
 
 CONTROLLERS: dict[str, Guarded] = {
+    "as in the log": lambda policy, held: People(np.random.default_rng(0)),
     "PI controller": lambda policy, held: Pi(),
     "policy, no guard": unguarded,
     "guard, nearest logged action": nearest,
@@ -72,8 +73,9 @@ def compare(policy: Any, houses: int = 100, seed: int = 1000) -> list[Row]:
             held: list[Any] = []
             truth = simulate(make(policy, held), bounds, houses, seed=seed)
             discounted = (DISCOUNT ** np.arange(WEEK) @ truth.reward).mean()
-            totals = (truth.reward.sum(axis=0).mean(), discounted, truth.cold.sum(axis=0).mean() / 2)
-            rows.append(Row(weather, name, *map(float, totals), float(np.mean(held)) if held else 0.0))
+            total, cold = truth.reward.sum(axis=0).mean(), truth.cold.sum(axis=0).mean() / 2
+            share = float(np.mean(held)) if held else 0.0
+            rows.append(Row(weather, name, float(total), float(discounted), float(cold), share))
     return rows
 
 

@@ -70,26 +70,39 @@ class Pi:
         return np.clip(seen["valve_before_pct"] + 25 * change + 2.0 * self.error, 0, 100)
 
 
-def write_log(path: str, houses: int = 40, weeks: int = 4, seed: int = 0) -> None:
-    """A CSV file of an October in 40 houses: people choose new setpoints every day, and turn the valve by hand now and then."""
-    plant, rng, control = Houses(houses, MILD, seed), np.random.default_rng([seed, 1]), Pi()
-    rows: list[list[Any]] = []
-    for step in range(weeks * WEEK):
-        if step % DAY == 0:
-            control.day, control.night = rng.uniform(20.3, 22.3, houses), rng.uniform(18.5, 20.5, houses)
-        seen = plant.readings()
+class People(Pi):
+    """Who made the log: the controller, with setpoints that people choose every midnight, and a valve that they turn by hand."""
+
+    def __init__(self, rng: np.random.Generator) -> None:
+        super().__init__()
+        self.rng = rng
+
+    def __call__(self, seen: Readings) -> Any:
+        """The valve's opening."""
+        rng, houses = self.rng, len(seen["hour"])
+        if seen["hour"][0] == 0:
+            self.day, self.night = rng.uniform(20.3, 22.3, houses), rng.uniform(18.5, 20.5, houses)
         by_hand = np.where(rng.random(houses) < 0.1, rng.uniform(-30, 30, houses), rng.normal(0, 3, houses))
-        valve = np.clip(control(seen) + by_hand, 0, 100)
+        return np.clip(super().__call__(seen) + by_hand, 0, 100)
+
+
+def write_log(path: str, houses: int = 40, weeks: int = 4, seed: int = 0) -> None:
+    """A CSV file of an October in some houses."""
+    plant, people = Houses(houses, MILD, seed), People(np.random.default_rng([seed, 1]))
+    rows: list[list[str]] = []
+    for step in range(weeks * WEEK):
+        seen = plant.readings()
+        valve = people(seen)
         reward = plant.advance(valve)
-        when = datetime(2025, 10, 6) + step * timedelta(minutes=30)
+        when = f"{datetime(2025, 10, 6) + step * timedelta(minutes=30):%Y-%m-%d %H:%M}"
         for house in range(houses):
             numbers = [*(seen[name][house] for name in OBSERVED), valve[house], reward[house]]
             week = f"house-{house:02d} week-{step // WEEK}"
-            rows.append([week, f"{when:%Y-%m-%d %H:%M}", *(f"{number:.3f}" for number in numbers)])
+            rows.append([week, when, *(f"{number:.3f}" for number in numbers)])
     with open(path, "w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["house_week", "time", *OBSERVED, "valve_pct", "reward_eur"])
-        writer.writerows(sorted(rows, key=lambda row: row[:2]))
+        writer.writerows(sorted(rows))
 
 
 class Truth(NamedTuple):
@@ -102,8 +115,8 @@ class Truth(NamedTuple):
 def simulate(
     control: Control, weather: tuple[float, float], houses: int = 100, weeks: int = 1, seed: int = 1000
 ) -> Truth:
-    """Let a controller act in houses that the PI controller has run for two days before."""
-    plant, before = Houses(houses, weather, seed), Pi()
+    """Let a controller act in houses that were run as in the log for two days before."""
+    plant, before = Houses(houses, weather, seed), People(np.random.default_rng([seed, 1]))
     for _ in range(2 * DAY):
         plant.advance(before(plant.readings()))
     reward, cold = [], []
