@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import spearmanr
 
 import gridcount
 from gridcount.data.split import Split

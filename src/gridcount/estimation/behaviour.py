@@ -48,7 +48,7 @@ class Behaviour:
     hidden: tuple[int, ...] = (128, 128)
     batch_size: int = 256
     rate: float = 1e-3
-    updates: int = 3_000
+    updates: int = 3_000  # of Adam, whose rate falls along a cosine
 
     def init(self, key: Array, inputs: int, action_dim: int) -> ModelState:
         """A random network."""

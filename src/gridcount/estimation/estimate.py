@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from gridcount.algorithms.contract import Report, ignore_report
 from gridcount.counts.units import discounted_sums
 from gridcount.data.split import take_episodes
+from gridcount.estimation.behaviour import Behaviour
 from gridcount.estimation.fitted_q import Fitted, FittedQ, fit
 from gridcount.estimation.intervals import Interval, bootstrap, of_members
 from gridcount.estimation.logged import by_importance
@@ -86,7 +87,8 @@ def estimate(
     problem = Problem.of(data, fold, {**policies, LOG: None}, settings.discount, counts)
     fitted = fit(problem, _learner(problem, settings), settings.seed, report)
     result = _estimates(fitted, settings)
-    weighted, note = by_importance(fitted, behaviour_log_prob, settings.seed, report)
+    model = Behaviour(hidden=settings.hidden, updates=max(1, settings.updates // 2))
+    weighted, note = by_importance(fitted, behaviour_log_prob, model, settings.seed, report)
     whole = tuple(replace(each, others=weighted[each.name]) for each in result)
     return replace(result, policies=whole, notes=(*notes, note))
 

@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 CONFIDENCE = 0.95
+SHARED_ERROR = (
+    2.0  # networks share errors that their disagreement does not show: it counts this much (chosen on Maze2D)
+)
 RESAMPLES = 2_000  # of the episodes, in a bootstrap
 
 
@@ -41,7 +44,7 @@ def of_members(values: NDArray[np.float64], unseen: NDArray[np.bool_]) -> Interv
     )  # members of a fold estimate the same episodes
     apart = of_member - np.array([of_member[groups == group].mean() for group in groups])
     freedom = len(values) - len(np.unique(groups))
-    fitting = (apart**2).sum() / max(freedom, 1)
+    fitting = SHARED_ERROR**2 * (apart**2).sum() / max(freedom, 1)
     starts = each.var(ddof=1) / len(each) if len(each) > 1 else 0.0
     reach = float(student.ppf((1 + CONFIDENCE) / 2, max(freedom, 1)) * np.sqrt(fitting + starts))
     mean = float(each.mean())
