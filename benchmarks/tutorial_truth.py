@@ -16,24 +16,31 @@ from compare import CONTROLLERS, WEATHERS, compare  # noqa: E402
 from heating import OBSERVED, write_log  # noqa: E402
 
 import gridcount as gc  # noqa: E402
+from gridcount.cli import main as main_of_gridcount  # noqa: E402
 
 KEPT, FIGURE = ROOT / "results" / "tutorial_truth.json", ROOT / "docs" / "images" / "tutorial.png"
 SEEDS, UPDATES = 5, 20_000
-COLUMNS = gc.Columns(
-    observation=",".join(OBSERVED), action="valve_pct", reward="reward_eur", episode="house_week", time="time"
-)
+ROLES = "--action valve_pct --action-low 0 --action-high 100 --reward reward_eur --episode house_week --time time"
 
 
 def measured(seed: int, folder: Path) -> dict[str, Any]:
-    """The estimate and the truth of one seed."""
-    log = folder / f"heating-{seed}.csv"
+    """The estimate and the truth of one seed, by the commands of the page."""
+    log, run, estimates = folder / f"heating-{seed}.csv", folder / f"run-{seed}", folder / f"{seed}.json"
     write_log(str(log), seed=seed)
-    data = gc.load(log, COLUMNS, action_bounds=((0.0,), (100.0,)))
-    run = gc.train(data, seed=seed, updates=UPDATES, hold_out=0.1, out=folder / f"run-{seed}", progress=False)
-    found = gc.estimate(run, progress=False)[0]
-    intervals = {name: vars(getattr(found, name)) for name in ("fitted_q", "gain")}
-    rows = [row._asdict() for row in compare(run.policy(), seed=1000 + seed)]
-    return {"seed": seed, "better": found.better, "unseen": found.unseen, **intervals, "truth": rows}
+    training = f"--seed {seed} --updates {UPDATES} --evaluate-every {UPDATES} --hold-out 0.1 --no-plot"
+    roles = ["--observation", ",".join(OBSERVED), *ROLES.split()]
+    gridcount(["train", str(log), *roles, *training.split(), "--run", str(run)])
+    gridcount(["estimate", str(run), "--json", str(estimates)])
+    found = json.loads(estimates.read_text())["policies"][0]
+    rows = [row._asdict() for row in compare(gc.load_policy(run), seed=1000 + seed)]
+    kept = {name: found[name] for name in ("better", "unseen", "fitted_q", "gain")}
+    return {"seed": seed, **kept, "truth": rows}
+
+
+def gridcount(words: list[str]) -> None:
+    """Run a command of gridcount."""
+    if main_of_gridcount(words) != 0:
+        raise RuntimeError(f"failed: gridcount {' '.join(words)}")
 
 
 def draw(seeds: list[dict[str, Any]]) -> None:
