@@ -44,7 +44,7 @@ def play(found: list[Block], folder: Path, binaries: Path) -> tuple[list[str], l
     """Run the blocks in a folder; returns what each command block printed, and how long it took."""
     shutil.copy(ROOT / "examples" / "tutorial" / "heating.py", folder)
     shutil.copy(ROOT / "examples" / "tutorial" / "compare.py", folder)
-    lines = ["set -eo pipefail", "trap 'kill $(jobs -p) 2>/dev/null; wait' EXIT", f"echo '{END}' $EPOCHREALTIME"]
+    lines = ["set -eo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT", f"echo '{END}' $EPOCHREALTIME"]
     for block in found:
         if block.language == "python":
             name = block.text.partition("\n")[0].removeprefix("# ").strip()
