@@ -8,11 +8,13 @@ short, for the tests; with --keep what the commands printed goes to results/tuto
 import json
 import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,7 +26,7 @@ QUICK = {
     "--updates 20000": "--updates 1000 --hidden 16",
     "gridcount estimate ": "gridcount estimate --updates 100 --hidden 16 --members 4 ",
 }
-END = "<<end of block>>"
+END, PORT = "<<end of block>>", "8080"
 
 
 class Block(NamedTuple):
@@ -44,7 +46,11 @@ def play(found: list[Block], folder: Path, binaries: Path) -> tuple[list[str], l
     """Run the blocks in a folder; returns what each command block printed, and how long it took."""
     shutil.copy(ROOT / "examples" / "tutorial" / "heating.py", folder)
     shutil.copy(ROOT / "examples" / "tutorial" / "compare.py", folder)
-    lines = ["set -eo pipefail", "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT", f"echo '{END}' $EPOCHREALTIME"]
+    lines = [
+        "set -eo pipefail",
+        "trap 'kill $(jobs -p) 2>/dev/null || true; wait' EXIT",
+        f"echo '{END}' $EPOCHREALTIME",
+    ]
     for block in found:
         if block.language == "python":
             name = block.text.partition("\n")[0].removeprefix("# ").strip()
@@ -70,11 +76,11 @@ def play(found: list[Block], folder: Path, binaries: Path) -> tuple[list[str], l
         raise RuntimeError(f"the tutorial failed with {done.returncode}:\n{done.stdout[-4000:]}")
     parts = re.split(rf"{END} ([\d.]+)\n", done.stdout)
     clock = [float(when) for when in parts[1::2]]
-    return parts[2::2][:-1], [after - before for before, after in zip(clock, clock[1:], strict=False)]
+    return parts[2::2][:-1], [after - before for before, after in pairwise(clock)]
 
 
 def quick(block: Block) -> Block:
-    """The same with little training, on a free port."""
+    """The same with little training."""
     text = block.text
     for long, short in QUICK.items():
         text = text.replace(long, short)
@@ -100,34 +106,37 @@ def clean_environment(folder: Path) -> Path:
 
 def main(words: list[str]) -> None:
     """Play the page."""
-    folder = Path(words[0]).resolve()
+    folder, port = Path(words[0]).resolve(), str(free_port())
     folder.mkdir(parents=True)
-    found = blocks(PAGE.read_text())
+    found = [block._replace(text=block.text.replace(PORT, port)) for block in blocks(PAGE.read_text())]
     if "--quick" in words:
         found = [quick(block) for block in found]
-    if "--port" in words:
-        port = str(free_port())
-        found = [block._replace(text=block.text.replace("8080", port)) for block in found]
-    began = time.time()
+    clock = [times()]
     binaries = clean_environment(folder) if "--clean" in words else Path(sys.executable).parent
-    installed = time.time() - began
-    commands = [block for block in found if block.language == "sh"]
+    clock.append(times())
     printed, seconds = play(found, folder, binaries)
+    clock.append(times())
+    printed = [text.replace(port, PORT).replace(str(folder), "/home/me/heating") for text in printed]
+    commands = [block for block in found if block.language == "sh"]
     for block, text, spent in zip(commands, printed, seconds, strict=True):
         print(f"$ {block.text}{text}[{spent:.1f} s]\n")
-    print(f"all commands took {sum(seconds):.0f} s, and the installation before {installed:.0f} s")
+    installing, playing = ({name: round(b[name] - a[name]) for name in a} for a, b in pairwise(clock))
+    print(f"seconds of all commands: {playing}, of the installation before: {installing}")
     if "--keep" in words:
-        shown = {b.shown: text for b, text in zip(commands, printed, strict=True) if b.shown}
-        times = {b.shown: round(s, 1) for b, s in zip(commands, seconds, strict=True) if b.shown}
         kept = {
-            "seconds": round(sum(seconds)),
-            "install_seconds": round(installed) if "--clean" in words else None,
+            "commands": playing,
+            "installation": installing if "--clean" in words else None,
             "others": os.getloadavg()[0],  # processes that wanted the machine's cores, in the last minute
             "cores": os.cpu_count(),
-            "seconds_by_block": times,
-            "printed": shown,
+            "printed": {b.shown: text for b, text in zip(commands, printed, strict=True) if b.shown},
         }
         KEPT.write_text(json.dumps(kept, indent=2, ensure_ascii=False) + "\n")
+
+
+def times() -> dict[str, float]:
+    """The time by the clock, and the CPU time of all processes that were started and have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return {"clock": time.time(), "cpu": used.ru_utime + used.ru_stime}
 
 
 if __name__ == "__main__":

@@ -12,15 +12,17 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "examples" / "tutorial"))
 
-from compare import CONTROLLERS, WEATHERS, compare  # noqa: E402
-from heating import OBSERVED, write_log  # noqa: E402
+from compare import CONTROLLERS, WEATHERS, compare
+from heating import OBSERVED, write_log
 
-import gridcount as gc  # noqa: E402
-from gridcount.cli import main as main_of_gridcount  # noqa: E402
+import gridcount as gc
+from gridcount.cli import main as main_of_gridcount
 
 KEPT, FIGURE = ROOT / "results" / "tutorial_truth.json", ROOT / "docs" / "images" / "tutorial.png"
 SEEDS, UPDATES = 5, 20_000
-ROLES = "--action valve_pct --action-low 0 --action-high 100 --reward reward_eur --episode house_week --time time"
+ROLES = (
+    "--action valve_pct --action-low 0 --action-high 100 --reward reward_eur --episode house_week --time time"
+)
 
 
 def measured(seed: int, folder: Path) -> dict[str, Any]:
@@ -68,9 +70,7 @@ def draw(seeds: list[dict[str, Any]]) -> None:
 
 def value(seed: dict[str, Any], weather: str, controller: str, quantity: str) -> float:
     """One number of one seed."""
-    row = next(
-        row for row in seed["truth"] if (row["weather"], row["controller"]) == (weather, controller)
-    )
+    row = next(row for row in seed["truth"] if (row["weather"], row["controller"]) == (weather, controller))
     return float(row[quantity])
 
 
