@@ -83,6 +83,8 @@ class Estimates(Sequence[Estimate]):
         for each in self.policies:
             if each.verdict:
                 console.print(f"{each.name}: {each.verdict}", soft_wrap=True)
+        if any(each.others for each in self.policies):
+            console.print(self._weighted_table())
         for note in self.notes:
             console.print(f"note: {note}", soft_wrap=True)
 
@@ -100,30 +102,30 @@ class Estimates(Sequence[Estimate]):
         table = Table(title=f"Estimated {how}, from the first states of {self.episodes:,} episodes")
         for heading in ("policy", "fitted Q (95 %)", "cautious", "gain over the log (95 %)", "never seen"):
             table.add_column(heading, justify="left" if heading == "policy" else "right")
-        names = list(dict.fromkeys(name for each in self.policies for name in each.others))
-        for name in names:
-            table.add_column(f"{name} (effective episodes)", justify="right")
         for each in self.policies:
-            weighted = [
-                in_words(each.others[name].interval, each.others[name].effective)
-                for name in names
-                if name in each.others
-            ]
             table.add_row(
                 each.name,
                 in_words(each.fitted_q),
                 f"{each.cautious:.4g}",
                 "" if each.gain is None else in_words(each.gain),
                 f"{each.unseen:.0%}",
-                *weighted,
             )
         return table
 
+    def _weighted_table(self) -> Table:
+        """The estimates by importance weights: a row for each, so that intervals fit into a terminal."""
+        table = Table(title="The same by importance weights")
+        for heading in ("policy", "estimate", "return (95 %)", "effective episodes"):
+            table.add_column(heading, justify="right" if heading.endswith(("episodes", "%)")) else "left")
+        for each in self.policies:
+            for name, other in each.others.items():
+                table.add_row(each.name, name, in_words(other.interval), f"{other.effective:.1f}")
+        return table
 
-def in_words(interval: Interval, effective: float | None = None) -> str:
-    """An interval, and its effective number of episodes, as text."""
-    text = f"{interval.value:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
-    return text if effective is None else f"{text} ({effective:.1f})"
+
+def in_words(interval: Interval) -> str:
+    """An interval as text."""
+    return f"{interval.value:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
 
 
 def verdict(
