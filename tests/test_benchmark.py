@@ -22,8 +22,8 @@ from rich.console import Console
 
 from gridcount.benchmark.calibrate import estimate
 from gridcount.benchmark.cells import Cell, Progress, Status, diverged_rows, run_cell, seeds_of
-from gridcount.benchmark.local import missing
 from gridcount.benchmark.overview import Overview
+from gridcount.benchmark.remaining import missing
 from gridcount.benchmark.store import read_results
 from gridcount.benchmark.suites import Suite, narrow, read_suite
 from gridcount.cli import main

@@ -12,7 +12,9 @@ from rich.table import Column, Table
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import pretraining_fields
 from gridcount.benchmark.cells import Cell
-from gridcount.benchmark.local import default_workers, missing, reuse_finished, run_local
+from gridcount.benchmark.executor import executor_named, run_cells
+from gridcount.benchmark.local import default_workers
+from gridcount.benchmark.remaining import missing, reuse_finished
 from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
 from gridcount.catalogue import unknown
@@ -25,6 +27,7 @@ from gridcount.training.loop import available_cores
 from gridcount.training.progress import duration
 
 UNLIMITED = 10_000  # columns of a terminal without a width
+ON_FULL_DISK = "Finished cells and all checkpoints are kept: free disk space and run the same command again"
 
 
 @dataclass(frozen=True)
@@ -83,23 +86,14 @@ def benchmark(words: list[str]) -> int:
     )
     if options.dry_run:
         return _dry_run(left, options.workers, console)
-    full = "Finished cells and all checkpoints are kept: free disk space and run the same command again"
-    try:
-        with on_full_disk(out, full):
-            problems = _run(left, out, options, console) if left else {}
-    except KeyboardInterrupt:
-        kept = (
-            "finished cells are kept, the others start again"
-            if options.ray
-            else "each cell resumes where it stopped"
-        )
-        console.print(f"stopped; run the same command again: {kept}", soft_wrap=True)
+    problems = _run(left, out, options, console) if left else {}
+    if problems is None:
         return STOPPED
     for label, problem in problems.items():
         console.print(f"failed: {label}: {problem}", soft_wrap=True)
     if any((out / "results").glob("*.parquet")):
         with (
-            on_full_disk(out, full),
+            on_full_disk(out, ON_FULL_DISK),
             locked(out / "results.parquet"),
         ):  # suites that share the folder may end at the same time
             path = write_rows(out / "results.parquet", read_results(out / "results"))  # of all of them
@@ -162,13 +156,15 @@ def with_address(words: list[str]) -> list[str]:
     return [*words[:place], "auto", *words[place:]] if bare else words
 
 
-def _run(cells: list[Cell], out: Path, options: Benchmark, console: Console) -> dict[str, str]:
-    if options.ray is None:
-        return run_local(cells, out, console, options.workers, options.env)
-    from gridcount.benchmark.ray_cluster import Resources, run_on_ray
-
-    resources = Resources(options.cell_cores, options.cell_accelerators)
-    return run_on_ray(cells, out, console, options.ray, resources, options.env)
+def _run(cells: list[Cell], out: Path, options: Benchmark, console: Console) -> dict[str, str] | None:
+    """Run cells where the flags say; the errors by cell, or None if the user stopped them."""
+    executor = executor_named("local" if options.ray is None else "ray", vars(options), out, console)
+    try:
+        with on_full_disk(out, ON_FULL_DISK):
+            return run_cells(executor, cells, console)
+    except KeyboardInterrupt:
+        console.print(f"stopped; run the same command again: {executor.resumption}", soft_wrap=True)
+        return None
 
 
 def _narrowed(suite: Suite, options: Benchmark) -> Suite:
