@@ -13,6 +13,7 @@ gridcount: offline reinforcement learning with count-based pessimism
   gridcount algorithms          list the algorithms and their cost
   gridcount evaluate RUN        roll out a trained policy and print its score
   gridcount estimate RUN        estimate what a policy is worth from logged data alone
+  gridcount tune DATASET        choose an algorithm and its settings from logged data alone
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
   gridcount benchmark SUITE     run the experiments of a table or a figure
   gridcount report RESULTS      write one page of results: tables, curves, statistics, provenance
@@ -31,6 +32,7 @@ COMMANDS = (
     "algorithms",
     "evaluate",
     "estimate",
+    "tune",
     "plot",
     "benchmark",
     "report",

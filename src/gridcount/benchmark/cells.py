@@ -19,6 +19,7 @@ from gridcount.data.load import load
 from gridcount.data.quality import check as checks
 from gridcount.data.store.download import published
 from gridcount.data.store.mazes import FORMAT, is_generated
+from gridcount.estimation.estimate import Settings
 from gridcount.evaluation.environments import has_environment
 from gridcount.files import decode_record, locked, read_record, write_whole
 from gridcount.training import run as runs
@@ -27,8 +28,25 @@ from gridcount.training.experiment import Experiment, load_checked
 from gridcount.training.logs import Row, headline, read_rows
 from gridcount.training.machine import describe_starts, peak_gigabytes
 from gridcount.training.times import Times, add_times, keep_times, read_times
+from gridcount.transitions import Transitions
 
 SEEDS = "--seeds-"  # between a directory's experiment and its seeds
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """How the policies of a cell are estimated on held-out episodes; the first half ranks, the other half confirms."""
+
+    hold_out: float  # share of the episodes that training never sees
+    hold_out_seed: int  # which ones
+    settings: Settings  # of the estimates
+    after: tuple[int, ...]  # updates after which policies are estimated; the last are the cell's
+    bars: tuple[float, ...] = ()  # training stops after those updates if the cautious estimate is lower
+    confirm: bool = False  # estimate the last policies on the episodes that rank nothing
+
+    def identity(self) -> "Estimated":
+        """What the trained policies and their ranking depend on."""
+        return replace(self, bars=(), confirm=False)
 
 
 @dataclass(frozen=True)
@@ -51,6 +69,7 @@ class Cell:
     reading: dict[str, Any] = field(
         default_factory=dict
     )  # of a table: its columns by role, and the units of its actions
+    estimated: Estimated | None = None  # policies are estimated, not scored, where this is given
 
     @property
     def label(self) -> str:
@@ -63,6 +82,10 @@ class Cell:
         facts = asdict(replace(self, seeds=(), suite="", variant="", preset="", changes={}, data=""))
         if not self.reading:
             del facts["reading"]  # which is newer than the first results
+        if self.estimated is None:
+            del facts["estimated"]  # likewise
+        else:
+            facts["estimated"] = asdict(self.estimated.identity())
         text = json.dumps(
             [facts, with_old_names(type(algorithm), runs.settings(algorithm)), self.origin()], sort_keys=True
         )
@@ -118,23 +141,7 @@ class Cell:
 def run_cell(cell: Cell, directory: Path) -> list[Row]:
     """Train and score a cell in its directory, resuming if it was stopped; returns the rows of the results store."""
     with locked(directory / "cell"):  # a worker of a killed run may still be saving
-        environment = cell.environment or (cell.dataset if has_environment(cell.dataset) else None)
-        plan = runs.Plan(
-            dataset=cell.data,
-            environment=environment if cell.scored else None,
-            algorithm=cell.algorithm,
-            fields={},
-            seeds=cell.seeds,
-            updates=cell.updates,
-            evaluate_every=cell.evaluate_every,
-            episodes=cell.episodes,
-            fingerprint="",
-            columns={role: name for role, name in cell.reading.items() if role in ROLES},
-            **{name: value for name, value in cell.reading.items() if name not in ROLES},
-        )
-        data = load_checked(plan, show=_print_findings)
-        algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
-        experiment = Experiment.prepare(plan, algorithm, data)
+        experiment, _ = prepare_cell(cell)
         found: list[Row] = []
         place = directory
         while experiment.plan.seeds:
@@ -151,6 +158,30 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
             else:
                 return found + rows_of(cell, place)
         return found
+
+
+def prepare_cell(cell: Cell) -> tuple[Experiment, Transitions]:
+    """A cell's experiment, and its whole log: held-out episodes included."""
+    environment = cell.environment or (cell.dataset if has_environment(cell.dataset) else None)
+    split = cell.estimated
+    plan = runs.Plan(
+        dataset=cell.data,
+        environment=environment if cell.scored else None,
+        algorithm=cell.algorithm,
+        fields={},
+        seeds=cell.seeds,
+        updates=cell.updates,
+        evaluate_every=cell.evaluate_every,
+        episodes=cell.episodes,
+        fingerprint="",
+        columns={role: name for role, name in cell.reading.items() if role in ROLES},
+        hold_out=split.hold_out if split else 0.0,
+        hold_out_seed=split.hold_out_seed if split else 0,
+        **{name: value for name, value in cell.reading.items() if name not in ROLES},
+    )
+    data = load_checked(plan, show=_print_findings)
+    algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
+    return Experiment.prepare(plan, algorithm, data), data
 
 
 def _print_findings(name: str, findings: list[checks.Finding]) -> None:

@@ -63,16 +63,28 @@ def estimate(
     With held-out episodes values are fitted to the other episodes and estimated on those. Without it, values are cross-fitted: two
     halves of the members learn from two halves of the episodes, and each estimates the half it never saw.
     """
-    data, held_out, notes = found
     settings = settings or Settings()
+    fitted = fit_policies(policies, found, settings, report=report)
+    return replace(_estimates(fitted, settings), notes=found.notes)
+
+
+def fit_policies(
+    policies: Mapping[str, Rule],
+    found: Evaluated,
+    settings: Settings,
+    counted: Transitions | None = None,
+    report: Report = ignore_report,
+) -> Fitted:
+    """Fit values of policies and of the log's own; `counted` are other rows to count actions in than those fitted to."""
     settings.check()
     if LOG in policies:
         raise ValueError(f"a policy cannot be called '{LOG}', which is the log's own; choose another name")
+    data, held_out, _ = found
     fold = _folds(data, held_out, settings.seed)
-    counted = data if held_out is None else take_episodes(data, ~held_out)
+    if counted is None:
+        counted = data if held_out is None else take_episodes(data, ~held_out)
     problem = Problem.of(data, fold, {**policies, LOG: None}, settings.discount, counted)
-    fitted = fit(problem, _learner(problem, settings), settings.seed, report)
-    return replace(_estimates(fitted, settings), notes=notes)
+    return fit(problem, _learner(problem, settings), settings.seed, report)
 
 
 def _folds(data: Transitions, held_out: NDArray[np.bool_] | None, seed: int) -> NDArray[np.int64]:
@@ -118,14 +130,8 @@ def log_returns(problem: Problem, discount: float | None = None) -> NDArray[np.f
 def _estimates(fitted: Fitted, settings: Settings) -> Estimates:
     problem = fitted.problem
     chosen = problem.evaluated
-    first = problem.starts[chosen]
     unseen = fitted.unseen[chosen].T
-    worth, unsure = {}, {}
-    for name, rule in problem.policies.items():
-        action = problem.actions(rule, problem.data.observation, first)
-        observation = np.asarray(problem.data.observation[first])
-        worth[name], later = fitted.values(name, observation, np.zeros_like(first), action)
-        unsure[name] = later + problem.uncertainty(observation, action) / problem.units.steps
+    worth, unsure = first_state_values(fitted)
     returns = bootstrap(log_returns(problem)[chosen])
     own = of_members(worth[LOG], unseen)
     reproduces = _reproduces(problem, own, returns)
@@ -133,15 +139,14 @@ def _estimates(fitted: Fitted, settings: Settings) -> Estimates:
     found = []
     for name, rule in problem.policies.items():
         interval = of_members(worth[name], unseen)
-        excess = max(0.0, of_members(unsure[name] - unsure[LOG], unseen).value)
-        cost = settings.support_cost * problem.units.spread * excess
+        cost = leaving_cost(fitted, settings, unsure[name] - unsure[LOG])
         each = Estimate(
             name=name,
             fitted_q=interval.widened(cost).within(*bounds),
             cautious=interval.value - cost,
             gain=None,
             uncertainty=of_members(unsure[name], unseen).value,
-            unseen=_unseen(problem, rule),
+            unseen=unseen_share(problem, rule),
         )
         if rule is not None:
             plain = of_members(worth[name] - worth[LOG], unseen)
@@ -160,6 +165,28 @@ def _estimates(fitted: Fitted, settings: Settings) -> Estimates:
     )
 
 
+def first_state_values(
+    fitted: Fitted,
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
+    """[members, episodes] of every policy at the first states of the evaluated episodes: returns, and mean uncertainty."""
+    problem = fitted.problem
+    first = problem.starts[problem.evaluated]
+    observation = np.asarray(problem.data.observation[first])
+    worth, unsure = {}, {}
+    for name, rule in problem.policies.items():
+        action = problem.actions(rule, problem.data.observation, first)
+        worth[name], later = fitted.values(name, observation, np.zeros_like(first), action)
+        unsure[name] = later + problem.uncertainty(observation, action) / problem.units.steps
+    return worth, unsure
+
+
+def leaving_cost(fitted: Fitted, settings: Settings, more_unsure: NDArray[np.float64]) -> float:
+    """What leaving the log may cost a policy that is by [members, episodes] more unsure than the log's own."""
+    problem = fitted.problem
+    excess = of_members(more_unsure, fitted.unseen[problem.evaluated].T).value
+    return settings.support_cost * problem.units.spread * max(0.0, excess)
+
+
 def _reproduces(problem: Problem, own: Interval, returns: Interval) -> bool | None:
     """Whether fitted values of the log's policy agree with its returns; None if these were cut off."""
     last = problem.starts + problem.data.episode_lengths - 1
@@ -170,7 +197,8 @@ def _reproduces(problem: Problem, own: Interval, returns: Interval) -> bool | No
     return apart <= FAR * problem.units.spread
 
 
-def _unseen(problem: Problem, rule: Rule | None) -> float:
+def unseen_share(problem: Problem, rule: Rule | None) -> float:
+    """Share of a policy's actions at the evaluated states that the log never has in the state's cell."""
     rows = np.flatnonzero(np.repeat(problem.evaluated, problem.data.episode_lengths))
     rows = np.random.default_rng(0).permutation(rows)[:20_000]
     action = problem.actions(rule, problem.data.observation, rows)

@@ -1,0 +1,66 @@
+"""A search from what a user gives: a dataset's name, a file or transitions, and a space of settings."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from gridcount.algorithms.presets import planned_updates
+from gridcount.catalogue import NAMES
+from gridcount.data.formats.d4rl import write_hdf5
+from gridcount.data.load import resolved_name
+from gridcount.estimation.estimate import Settings
+from gridcount.training.directories import RUNS
+from gridcount.transitions import Transitions
+from gridcount.tuning.space import make_space
+from gridcount.tuning.study import AUTOMATIC, Search
+
+SHORTER = 4  # times, than the preset's runs
+
+
+def make_search(
+    dataset: str,
+    *,
+    algorithms: Sequence[str],
+    space: Mapping[str, Any],
+    preset: str,
+    updates: int | None,
+    reading: dict[str, Any],
+    settings: Settings,
+    **numbers: Any,
+) -> Search:
+    """A search, checked before anything is computed."""
+    title = dataset if dataset in NAMES else Path(dataset).name
+    search = Search(
+        dataset=resolved_name(dataset),
+        title=title,
+        reading=reading,
+        preset=preset,
+        space=make_space(tuple(algorithms), space, title, preset),
+        updates=planned_updates(AUTOMATIC, title, preset) // SHORTER if updates is None else updates,
+        settings=settings,
+        **numbers,
+    )
+    search.check()
+    return search
+
+
+def out_folder(dataset: str) -> Path:
+    """Where a search goes by default: always the same place, so that the same command resumes it."""
+    return RUNS / f"{Path(dataset).stem}-tune"
+
+
+def write_log(data: Transitions, out: Path) -> Path:
+    """Transitions as a file that worker processes read."""
+    path = out / "log.hdf5"
+    if not path.exists():
+        out.mkdir(parents=True, exist_ok=True)
+        columns = {
+            "observations": data.observation,
+            "actions": data.action,
+            "rewards": data.reward,
+            "next_observations": data.next_observation,
+            "terminals": data.terminated,
+            "timeouts": data.episode_end & ~data.terminated,
+        }
+        write_hdf5(path, columns, {})
+    return path
