@@ -12,6 +12,7 @@ from gridcount.counts.units import discounted_sums
 from gridcount.data.split import take_episodes
 from gridcount.estimation.fitted_q import Fitted, FittedQ, fit
 from gridcount.estimation.intervals import Interval, bootstrap, of_members
+from gridcount.estimation.logged import by_importance
 from gridcount.estimation.problem import LOG, NEVER, Problem, Rule
 from gridcount.estimation.result import Estimate, Estimates, verdict
 from gridcount.estimation.runs import Evaluated
@@ -29,8 +30,8 @@ class Settings:
     """How estimates are made. The defaults were chosen on Maze2D alone (docs/estimate.md)."""
 
     discount: float = 0.99  # 1: undiscounted returns within the longest episode
-    updates: int = 15_000  # of fitted Q evaluation
-    members: int = 6  # networks, each on a bootstrap of the episodes
+    updates: int = 6_000  # of fitted Q evaluation
+    members: int = 4  # networks, each on a bootstrap of the episodes
     hidden: tuple[int, ...] = (128, 128)
     support_cost: float = (
         1.0  # what acting where the log never did may cost, in deviations of the log's returns
@@ -65,7 +66,10 @@ def estimate(
     """
     settings = settings or Settings()
     fitted = fit_policies(policies, found, settings, report=report)
-    return replace(_estimates(fitted, settings), notes=found.notes)
+    result = _estimates(fitted, settings)
+    weighted, note = by_importance(fitted, behaviour_log_prob, settings.seed, report)
+    whole = tuple(replace(each, others=weighted[each.name]) for each in result)
+    return replace(result, policies=whole, notes=(*found.notes, note))
 
 
 def fit_policies(

@@ -59,7 +59,7 @@ class FittedQ:
     rows: int = 128  # per update and member
     hidden: tuple[int, ...] = (128, 128)
     rate: float = 1e-3  # Adam's first step; it falls along a cosine
-    target_step: float = 0.01
+    target_step: float = 0.05
     updates: int = 15_000
 
     @property
