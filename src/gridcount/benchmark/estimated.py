@@ -110,9 +110,7 @@ def _measure(
     cell: Cell, directory: Path, updates: int, episodes: Evaluated, counted: Transitions | None
 ) -> Pair:
     assert cell.estimated is not None
-    rules: dict[str, Rule] = {
-        f"seed {policy.seed}": policy for policy in policies_of(directory, at=updates)
-    }
+    rules: dict[str, Rule] = {f"seed {policy.seed}": policy for policy in policies_of(directory, at=updates)}
     return Pair(*measure(rules, episodes, cell.estimated.settings, counted))
 
 

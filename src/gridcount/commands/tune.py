@@ -19,7 +19,17 @@ from gridcount.tuning.search import here, on_cluster, run_search
 from gridcount.tuning.space import SEARCHED
 from gridcount.tuning.start import make_search, out_folder
 
-SHARED = ("trials", "updates", "preset", "seeds", "seed", "checks", "hold_out", "hold_out_seed", "most_unseen")
+SHARED = (
+    "trials",
+    "updates",
+    "preset",
+    "seeds",
+    "seed",
+    "checks",
+    "hold_out",
+    "hold_out_seed",
+    "most_unseen",
+)
 
 
 @dataclass(frozen=True)
@@ -43,7 +53,9 @@ class Tune:
     seeds: int = 1  # seeds per trial; its estimate is their mean
     seed: int = 0  # of the search, and the first of a trial's seeds
     checks: int = 2  # estimates before the last one, after which a bad trial is stopped
-    hold_out: float = 0.2  # share of the episodes that no trial is trained on: one half ranks, the other confirms
+    hold_out: float = (
+        0.2  # share of the episodes that no trial is trained on: one half ranks, the other confirms
+    )
     hold_out_seed: int = 0  # which ones
     most_unseen: float = 0.5  # refuse policies of whose actions the log never has more than this share
     discount: float = Settings.discount  # of the estimates; 1: undiscounted returns
@@ -54,7 +66,9 @@ class Tune:
     members: int = Settings.members  # networks of each fitted Q evaluation
     out: Path | None = None  # where trials and results go; by default runs/DATASET-tune
     workers: int | None = None  # trials at once; by default one per core, and on a cluster 8
-    ray: str | None = None  # run on a Ray cluster: its address (HOST:PORT), or "auto" for the cluster of this machine
+    ray: str | None = (
+        None  # run on a Ray cluster: its address (HOST:PORT), or "auto" for the cluster of this machine
+    )
     json: Path | None = None  # also write the ranking to this file
 
 
@@ -82,7 +96,9 @@ def tune(words: list[str]) -> int:
     )
     out = options.out or out_folder(options.dataset)
     console = make_console()
-    console.print(f"{search.trials} trials of {search.updates:,} updates; everything goes to {out}", soft_wrap=True)
+    console.print(
+        f"{search.trials} trials of {search.updates:,} updates; everything goes to {out}", soft_wrap=True
+    )
     if options.ray is None:
         carry_out, at_once = here(out, console, options.workers)
     else:
@@ -91,7 +107,9 @@ def tune(words: list[str]) -> int:
         with on_full_disk(out, "Finished trials are kept: free disk space and run the same command again"):
             found = run_search(search, out, console, carry_out, at_once)
     except KeyboardInterrupt:
-        console.print("stopped; run the same command again: finished trials are not run again", soft_wrap=True)
+        console.print(
+            "stopped; run the same command again: finished trials are not run again", soft_wrap=True
+        )
         return STOPPED
     found.render(console)
     if options.json is not None:
@@ -105,6 +123,8 @@ def _changes(space: tuple[str, ...]) -> dict[str, str]:
     for entry in space:
         name, given, value = entry.partition("=")
         if not given or not name or not value:
-            raise ValueError(f"--space {entry}: write FIELD=VALUES, as in pessimism=0.1:2:log or bins=5,10,20")
+            raise ValueError(
+                f"--space {entry}: write FIELD=VALUES, as in pessimism=0.1:2:log or bins=5,10,20"
+            )
         found[name] = value
     return found

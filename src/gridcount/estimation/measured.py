@@ -53,7 +53,9 @@ class Measured:
         """The difference of two cautious estimates of the same episodes, which includes 0 if the log cannot tell."""
         mine, theirs = self._array(), other._array()
         if mine.shape != theirs.shape:
-            raise ValueError(f"estimates of shapes {mine.shape} and {theirs.shape} are not of the same episodes")
+            raise ValueError(
+                f"estimates of shapes {mine.shape} and {theirs.shape} are not of the same episodes"
+            )
         value, low, high = _interval(mine - theirs)
         return Interval(value - self.cost + other.cost, low - self.cost, high + other.cost)
 

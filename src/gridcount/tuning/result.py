@@ -90,9 +90,7 @@ class Tuning:
         """The winner against the runner-up and against the automatic values."""
         others = [each.trial for each in self.ranking[1:2] if each.ranked]
         others += [each.trial for each in self.ranking[1:] if each.ranked and each.trial.number == 0]
-        return tuple(
-            self._difference(trial) for trial in {trial.number: trial for trial in others}.values()
-        )
+        return tuple(self._difference(trial) for trial in {trial.number: trial for trial in others}.values())
 
     def _confirmed(self, trial: Trial) -> Pair | None:
         found = self.confirmed.get(trial.number)
@@ -166,7 +164,16 @@ class Tuning:
     def _table(self) -> Table:
         how = "undiscounted returns" if self.search.settings.discount == 1 else "discounted returns"
         table = Table(title=f"Ranking by cautious estimates of {how}, without an environment")
-        for heading in ("trial", "algorithm", "settings", "updates", "cautious (95 %)", "naive", "never seen", ""):
+        for heading in (
+            "trial",
+            "algorithm",
+            "settings",
+            "updates",
+            "cautious (95 %)",
+            "naive",
+            "never seen",
+            "",
+        ):
             numbers = heading in ("trial", "updates", "cautious (95 %)", "naive", "never seen")
             table.add_column(heading, justify="right" if numbers else "left")
         for each in self.ranking:
@@ -174,7 +181,11 @@ class Tuning:
             figures = ["", "", ""]
             if pair is not None:
                 policy = pair.policy
-                figures = [interval_words(policy.interval), f"{policy.naive.value:.4g}", f"{policy.unseen:.0%}"]
+                figures = [
+                    interval_words(policy.interval),
+                    f"{policy.naive.value:.4g}",
+                    f"{policy.unseen:.0%}",
+                ]
             table.add_row(
                 str(trial.number), trial.algorithm, settings_words(trial), f"{each.updates:,}", *figures,
                 each.outcome.problem or each.status,

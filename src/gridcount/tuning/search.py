@@ -38,7 +38,9 @@ def run_search(search: Search, out: Path, console: Console, carry_out: CarryOut,
         outcomes = _run_trials(search, out, console, carry_out, at_once)
         ranked = rank(search, outcomes)
         if not ranked or not ranked[0].ranked:
-            problems = "; ".join(f"trial {each.trial.number}: {each.problem}" for each in outcomes if each.problem)
+            problems = "; ".join(
+                f"trial {each.trial.number}: {each.problem}" for each in outcomes if each.problem
+            )
             raise RuntimeError(f"{out}: no trial can be ranked. {problems or 'All leave the log too often'}")
         finalists = _finalists([each.outcome.trial for each in ranked if each.ranked])
         console.print(f"confirming {len(finalists)} trials on episodes that ranked nothing", soft_wrap=True)
@@ -98,9 +100,7 @@ def _finalists(ranked: Sequence[Trial]) -> list[Trial]:
     return [*ranked[:2], *(trial for trial in ranked[2:] if trial.number == 0)]
 
 
-def _confirm(
-    search: Search, finalists: Sequence[Trial], out: Path, carry_out: CarryOut
-) -> dict[int, Found]:
+def _confirm(search: Search, finalists: Sequence[Trial], out: Path, carry_out: CarryOut) -> dict[int, Found]:
     cells = {trial.number: search.cell(trial, confirm=True) for trial in finalists}
     paths = {number: cell.results(out / "results") for number, cell in cells.items()}
     left = [cell for number, cell in cells.items() if not paths[number].exists()]

@@ -146,7 +146,8 @@ def _choices(key: str, given: Any) -> Choices:
             f"--space {key}={given}: a range is LOW:HIGH or LOW:HIGH:log with LOW below HIGH, and above 0 with log; "
             "separate single values by commas"
         )
-    return Between(*map(float, numbers), log=log, whole=all(isinstance(value, int) for value in numbers))
+    whole = all(isinstance(value, int) for value in numbers)
+    return Between(float(numbers[0]), float(numbers[1]), log=log, whole=whole)
 
 
 def _value(text: str) -> Value:

@@ -46,7 +46,9 @@ class Search:
     updates: int  # of each trial
     seeds: int = 1  # trained together in each trial
     checks: int = 2  # estimates before the last one, after which a trial may be stopped
-    hold_out: float = 0.2  # share of the episodes that no trial is trained on: one half ranks, the other confirms
+    hold_out: float = (
+        0.2  # share of the episodes that no trial is trained on: one half ranks, the other confirms
+    )
     hold_out_seed: int = 0
     seed: int = 0  # of the proposals, and the first of the trials' own
     most_unseen: float = 0.5  # share of actions that the log never has, above which a policy is refused
@@ -63,7 +65,9 @@ class Search:
         if not 0 <= self.most_unseen <= 1:
             raise ValueError(f"--most-unseen is {self.most_unseen:g}; it must be from 0 to 1")
         if self.checks >= self.updates:
-            raise ValueError(f"--checks is {self.checks}; it must be below --updates, which is {self.updates}")
+            raise ValueError(
+                f"--checks is {self.checks}; it must be below --updates, which is {self.updates}"
+            )
 
     @property
     def after(self) -> tuple[int, ...]:
@@ -133,9 +137,7 @@ class Study:
         if not path.exists():
             return cls(asked)
         study = read_record(path, cls, "name another folder with --out")
-        changed = [
-            name for name in asked if name != "trials" and asked[name] != study.search.get(name)
-        ]
+        changed = [name for name in asked if name != "trials" and asked[name] != study.search.get(name)]
         if changed:
             name = changed[0]
             raise ValueError(
@@ -224,16 +226,16 @@ def _suggest(trial: optuna.Trial, space: Space) -> tuple[str, dict[str, Any]]:
         elif choices.whole:
             changes[name] = trial.suggest_int(key, int(choices.low), int(choices.high), log=choices.log)
         else:
-            changes[name] = _rounded(trial.suggest_float(key, choices.low, choices.high, log=choices.log), choices)
+            changes[name] = _rounded(
+                trial.suggest_float(key, choices.low, choices.high, log=choices.log), choices
+            )
     return algorithm, changes
 
 
 def _known(trial: Trial, space: Space) -> tuple[dict[str, Any], dict[str, Any]]:
     """A trial's values that lie in the space; those of a preset may not."""
     params: dict[str, Any] = {ALGORITHM: trial.algorithm}
-    distributions: dict[str, Any] = {
-        ALGORITHM: optuna.distributions.CategoricalDistribution(list(space))
-    }
+    distributions: dict[str, Any] = {ALGORITHM: optuna.distributions.CategoricalDistribution(list(space))}
     for name, value in trial.changes.items():
         choices = space[trial.algorithm].get(name)
         key = f"{trial.algorithm}.{name}"
