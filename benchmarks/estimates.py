@@ -1,12 +1,13 @@
-"""Estimates against truth: python benchmarks/estimates.py RUNS OUT [--only umaze hopper pen] [--step truth estimate report].
+"""Estimates against truth: python benchmarks/estimates.py RUNS OUT [--only umaze hopper pen] [--step train estimate truth report].
 
-RUNS holds the runs of `benchmarks/estimates.sh`, trained with --hold-out 0.1. Policies are checkpoints of GPC-SAC or GPC-Anchor along training, SAC or TD3
-(which leave the data), BC, a rule that does nothing, and the policy that made the log. Truth is the mean discounted return of roll-outs
-in the environment, and of the log's own episodes for its policy. Finished parts are kept in OUT and skipped.
+Policies are checkpoints of GPC-SAC or GPC-Anchor along training, SAC or TD3 (which leave the data), BC, a rule that does nothing, and the
+policy that made the log; all are trained with --hold-out 0.1 (step train). Truth is the mean discounted return of roll-outs in the
+environment, and of the log's own episodes for its policy. Finished parts are kept in RUNS and OUT, and skipped.
 """
 
 import argparse
 import json
+import math
 import sys
 from contextlib import closing
 from dataclasses import asdict, replace
@@ -37,6 +38,7 @@ class Setting(NamedTuple):
     environment: str
     policies: dict[str, tuple[str, int]]  # name -> run, updates
     episodes: int  # per policy, for the truth
+    hidden: tuple[int, ...]  # layers of the policies' networks
     steps: int  # per episode: what lies beyond is worth less than 1 % of a return
 
 
@@ -48,6 +50,7 @@ SETTINGS = {
         | {f"sac {k}k": ("umaze-sac", 1000 * k) for k in (4, 20)}
         | {"bc": ("umaze-bc", 10_000)},
         episodes=500,
+        hidden=(64, 64),
         steps=600,
     ),
     "hopper": Setting(
@@ -56,6 +59,7 @@ SETTINGS = {
         {f"gpc-anchor {k / 1000:g}k": ("hopper-gpc-anchor", k) for k in (1500, 3000, 6000, 10_500, 15_000)}
         | {"td3 3k": ("hopper-td3", 3000), "bc": ("hopper-bc", 5000)},
         episodes=40,
+        hidden=(128, 128),
         steps=1000,
     ),
     "pen": Setting(
@@ -64,9 +68,33 @@ SETTINGS = {
         {f"gpc-anchor {k / 1000:g}k": ("pen-gpc-anchor", k) for k in (1500, 3000, 6000, 10_500, 15_000)}
         | {"td3 3k": ("pen-td3", 3000), "bc": ("pen-bc", 5000)},
         episodes=40,
+        hidden=(128, 128),
         steps=500,
     ),
 }
+
+
+def train(name: str, runs: Path, folder: Path) -> None:
+    """Train the runs of a log."""
+    setting = SETTINGS[name]
+    path = folder / setting.data
+    for run in dict.fromkeys(run for run, _ in setting.policies.values()):
+        if (runs / run).exists():
+            continue
+        kept = [updates for each, updates in setting.policies.values() if each == run]
+        gridcount.train(
+            path if path.is_file() else setting.data,
+            run.removeprefix(f"{name}-"),
+            env=setting.environment,
+            updates=max(kept),
+            evaluate_every=math.gcd(*kept),
+            episodes=2,
+            hold_out=HELD_OUT.share,
+            keep_policies=100,
+            checkpoint_seconds=0,
+            out=runs / run,
+            hidden=setting.hidden,
+        )
 
 
 def nothing(observation: Any, action_dim: int) -> Any:
@@ -171,6 +199,57 @@ def _progress(what: str, done: int, total: int) -> None:
     print(what, done, total, file=sys.stderr, flush=True)
 
 
+def report(out: Path) -> None:
+    """Write the small file that the docs are rendered from."""
+    made = {}
+    for name in SETTINGS:
+        paths = [out / f"{name}-{part}.json" for part in ("estimate", "truth")]
+        if not all(path.exists() for path in paths):
+            continue
+        estimated, measured = (json.loads(path.read_text()) for path in paths)
+        rows = [
+            {
+                "policy": each["name"],
+                "truth": measured[each["name"]],
+                "fitted_q": each["fitted_q"],
+                "cautious": each["cautious"],
+                "unseen": each["unseen"],
+                "better": each["better"],
+                "others": {
+                    key: [*value["interval"], value["effective"]] for key, value in each["others"].items()
+                },
+            }
+            for each in estimated["policies"]
+            if each["name"] in measured
+        ]
+        columns = {
+            "fitted Q": [row["fitted_q"] for row in rows],
+            "fitted Q, cautious": [[row["cautious"], *row["fitted_q"][1:]] for row in rows],
+        } | {key: [row["others"][key] for row in rows] for key in rows[0]["others"]}
+        true = np.array([row["truth"]["value"] for row in rows])
+        scores = {key: _scores(np.array(values)[:, :3], true) for key, values in columns.items()}
+        effective = {
+            key: float(np.median([row["others"][key][3] for row in rows])) for key in rows[0]["others"]
+        }
+        made[name] = {
+            "scores": scores,
+            "effective": effective,
+            "policies": rows,
+            "settings": estimated["settings"],
+        }
+    RESULT.write_text(json.dumps(made, indent=1) + "\n")
+
+
+def _scores(values: Any, true: Any) -> dict[str, float]:
+    """Rank correlation, how many intervals hold the truth, and what choosing by the estimate loses."""
+    value, low, high = np.nan_to_num(values, posinf=1e300, neginf=-1e300).T
+    return {
+        "rank": float(spearmanr(value, true).statistic),
+        "covered": float(((low <= true) & (true <= high)).mean()),
+        "regret": float((true.max() - true[value.argmax()]) / (true.max() - true.min())),
+    }
+
+
 def main() -> None:
     """Carry out the steps."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -178,16 +257,20 @@ def main() -> None:
     parser.add_argument("out", type=Path)
     parser.add_argument("--data", type=Path, default=Path("data"), help="folder of the re-collected files")
     parser.add_argument("--only", nargs="+", default=list(SETTINGS), choices=list(SETTINGS))
-    parser.add_argument("--step", nargs="+", default=["truth", "estimate"])
+    parser.add_argument("--step", nargs="+", default=["train", "estimate", "truth", "report"])
     parser.add_argument("--updates", type=int, default=Settings.updates)
     options = parser.parse_args()
     keep_compiled()
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.only:
+        if "train" in options.step:
+            train(name, options.runs, options.data)
         if "estimate" in options.step:
             estimates(name, options.runs, options.data, options.out, Settings(updates=options.updates))
         if "truth" in options.step:
             truth(name, options.runs, options.data, options.out)
+    if "report" in options.step:
+        report(options.out)
 
 
 if __name__ == "__main__":

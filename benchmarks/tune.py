@@ -131,7 +131,12 @@ def run_case(name: str, folder: Path) -> dict[str, Any]:
     truth = scores_of(search, case, facts["ranking"], out)
     for each in facts["ranking"]:
         each["truth"] = truth.get(str(each["number"]))
-    facts["search"] = {"trials": case.trials, "updates": case.updates, "rows": case.rows, "hold_out": search.hold_out}
+    facts["search"] = {
+        "trials": case.trials,
+        "updates": case.updates,
+        "rows": case.rows,
+        "hold_out": search.hold_out,
+    }
     facts["environment"], facts["metric"], facts["episodes"] = case.environment, case.metric, case.episodes
     return facts
 

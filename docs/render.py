@@ -452,6 +452,48 @@ def _appendix(codes: dict[str, Any]) -> str:
     )
 
 
+def estimates_tables() -> str:
+    """Off-policy estimates beside the truth, as they came out."""
+    path = ROOT / "results" / "estimates.json"
+    if not path.exists():
+        return "Not yet measured."
+    texts = []
+    for name, found in json.loads(path.read_text()).items():
+        rows = [
+            [
+                key,
+                f"{each['rank']:.2f}",
+                f"{each['covered']:.0%}",
+                f"{each['regret']:.0%}",
+                _effective(found, key),
+            ]
+            for key, each in found["scores"].items()
+        ]
+        head = "estimator | rank correlation | 95 % intervals that hold the truth | regret@1 | effective episodes"
+        policies = [
+            [
+                row["policy"],
+                f"{row['truth']['value']:.4g} ± {1.96 * row['truth']['error']:.2g}",
+                "{:.4g} [{:.4g}, {:.4g}]".format(*row["fitted_q"]),
+                f"{row['cautious']:.4g}",
+                f"{row['unseen']:.0%}",
+                {True: "yes", False: "no", None: "cannot say"}[row["better"]]
+                if row["policy"] != "the log"
+                else "",
+            ]
+            for row in sorted(found["policies"], key=lambda row: -row["truth"]["value"])
+        ]
+        each = "policy | truth | fitted Q | cautious | never seen | better than the log"
+        texts.append(
+            f"**{name}**, {len(policies)} policies\n\n{_table(head, rows)}\n\n{_table(each, policies)}"
+        )
+    return "\n\n".join(texts)
+
+
+def _effective(found: dict[str, Any], name: str) -> str:
+    return f"{found['effective'][name]:.1f}" if name in found["effective"] else ""
+
+
 def report_tables() -> dict[str, str]:
     """The report's tables of what is in results/, by the marker in docs/results.md where they belong."""
     rows = read_results(*sorted((ROOT / "results").glob("*.parquet")))
@@ -504,6 +546,7 @@ if __name__ == "__main__":
     insert(ROOT / "docs" / "results.md", "recollected-time", time_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "trials", trials_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "anonymous", anonymous_table())
+    insert(ROOT / "docs" / "estimate.md", "estimates", estimates_tables())
     for marker, text in report_tables().items():
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():

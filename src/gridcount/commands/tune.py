@@ -1,7 +1,7 @@
 """`gridcount tune`: choose an algorithm and its settings from logged data alone."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,9 +15,9 @@ from gridcount.files import on_full_disk, write_whole
 from gridcount.interrupts import STOPPED
 from gridcount.terminal import make_console, validate_flags
 from gridcount.training.compiled import keep_compiled
-from gridcount.tuning.search import here, on_cluster, run_search
+from gridcount.tuning.search import AT_ONCE, here, on_cluster, run_search
 from gridcount.tuning.space import SEARCHED
-from gridcount.tuning.start import make_search, out_folder
+from gridcount.tuning.start import make_search, out_folder, reading_of
 
 SHARED = (
     "trials",
@@ -82,8 +82,7 @@ def tune(words: list[str]) -> int:
         raise ValueError(f"--workers is {options.workers}; it must be at least 1")
     search = make_search(
         options.dataset,
-        reading=options.columns.given()
-        | {name: value for name, value in asdict(options.actions).items() if value},
+        reading=reading_of(options.columns, options.actions),
         algorithms=options.algorithms,
         space=_changes(options.space),
         settings=Settings(
@@ -102,7 +101,7 @@ def tune(words: list[str]) -> int:
     if options.ray is None:
         carry_out, at_once = here(out, console, options.workers)
     else:
-        carry_out, at_once = on_cluster(out, console, options.ray, options.workers or 8)
+        carry_out, at_once = on_cluster(out, console, options.ray, options.workers or AT_ONCE)
     try:
         with on_full_disk(out, "Finished trials are kept: free disk space and run the same command again"):
             found = run_search(search, out, console, carry_out, at_once)

@@ -16,6 +16,7 @@ from gridcount.estimation.logged import by_importance
 from gridcount.estimation.problem import LOG, NEVER, Problem, Rule
 from gridcount.estimation.result import Estimate, Estimates, verdict
 from gridcount.estimation.runs import Evaluated
+from gridcount.policy.counts import LogCounts
 from gridcount.transitions import Transitions
 
 CUT_OFF = 0.05  # share of a return that may lie beyond the end of the logged episodes before they are called cut off
@@ -36,6 +37,7 @@ class Settings:
     support_cost: float = (
         1.0  # what acting where the log never did may cost, in deviations of the log's returns
     )
+    most_rows: int = 300_000  # of a larger log, as many rows of random episodes are used
     seed: int = 0
 
     def check(self) -> None:
@@ -46,6 +48,8 @@ class Settings:
             raise ValueError(
                 f"--updates is {self.updates} and --members is {self.members}; they must be at least 1 and {2 * FOLDS}"
             )
+        if self.most_rows < 1:
+            raise ValueError(f"--most-rows is {self.most_rows}; it must be at least 1")
         if self.support_cost < 0 or self.seed < 0:
             raise ValueError(
                 f"--support-cost is {self.support_cost:g} and --seed is {self.seed}; they must be at least 0"
@@ -65,11 +69,11 @@ def estimate(
     halves of the members learn from two halves of the episodes, and each estimates the half it never saw.
     """
     settings = settings or Settings()
-    fitted = fit_policies(policies, found, settings, report=report)
+    fitted, notes = fit_policies(policies, found, settings, report=report)
     result = _estimates(fitted, settings)
     weighted, note = by_importance(fitted, behaviour_log_prob, settings.seed, report)
     whole = tuple(replace(each, others=weighted[each.name]) for each in result)
-    return replace(result, policies=whole, notes=(*found.notes, note))
+    return replace(result, policies=whole, notes=(*notes, note))
 
 
 def fit_policies(
@@ -78,17 +82,41 @@ def fit_policies(
     settings: Settings,
     counted: Transitions | None = None,
     report: Report = ignore_report,
-) -> Fitted:
-    """Fit values of policies and of the log's own; `counted` are other rows to count actions in than those fitted to."""
+) -> tuple[Fitted, tuple[str, ...]]:
+    """Fitted values of policies and of the log's own, and notes; `counted`: count actions in other episodes than those fitted to."""
+    data, held_out, notes = found
     settings.check()
     if LOG in policies:
         raise ValueError(f"a policy cannot be called '{LOG}', which is the log's own; choose another name")
-    data, held_out, _ = found
-    fold = _folds(data, held_out, settings.seed)
     if counted is None:
         counted = data if held_out is None else take_episodes(data, ~held_out)
-    problem = Problem.of(data, fold, {**policies, LOG: None}, settings.discount, counted)
-    return fit(problem, _learner(problem, settings), settings.seed, report)
+    counts = LogCounts.fit(counted)
+    kept = _within(data, held_out, settings)
+    if not kept.all():
+        held_out = None if held_out is None else held_out[kept]
+        data = take_episodes(data, kept)
+        notes = (
+            *notes,
+            f"a random {kept.mean():.0%} of the episodes was used, {len(data):,} rows (--most-rows)",
+        )
+    fold = _folds(data, held_out, settings.seed)
+    problem = Problem.of(data, fold, {**policies, LOG: None}, settings.discount, counts)
+    return fit(problem, _learner(problem, settings), settings.seed, report), notes
+
+
+def _within(data: Transitions, held_out: NDArray[np.bool_] | None, settings: Settings) -> NDArray[np.bool_]:
+    """[episodes] which are used: all, or as many at random as `most_rows` allows; of those held out, at most half of that."""
+    kept = np.ones(len(data.episode_lengths), np.bool_)
+    order = np.random.default_rng([settings.seed, 2]).permutation(len(kept))
+    groups = [order] if held_out is None else [order[held_out[order]], order[~held_out[order]]]
+    left = settings.most_rows
+    for number, group in enumerate(groups, 1):
+        share = left * number // len(groups)  # the second group also has what the first left over
+        within = np.cumsum(data.episode_lengths[group]) <= share
+        within[:FOLDS] = True
+        kept[group[~within]] = False
+        left -= int(data.episode_lengths[group[within]].sum())
+    return kept
 
 
 def _folds(data: Transitions, held_out: NDArray[np.bool_] | None, seed: int) -> NDArray[np.int64]:

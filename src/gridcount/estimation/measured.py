@@ -67,7 +67,7 @@ def measure(
     policies: Mapping[str, Rule], found: Evaluated, settings: Settings, counted: Transitions | None = None
 ) -> tuple[Measured, Measured]:
     """The mean of some policies, seeds of one setting, and the log's own policy."""
-    fitted = fit_policies(policies, found, settings, counted)
+    fitted, _ = fit_policies(policies, found, settings, counted)
     unseen = fitted.unseen[fitted.problem.evaluated].T
     worth, unsure = first_state_values(fitted)
     costs = [leaving_cost(fitted, settings, unsure[name] - unsure[LOG]) for name in policies]

@@ -79,12 +79,12 @@ class Problem:
         fold: NDArray[np.int64],
         policies: Mapping[str, Rule | None],
         discount: float,
-        counted: Transitions,
+        counts: LogCounts,
     ) -> "Problem":
-        """Read the log's units and counts."""
+        """Read the log's units."""
         horizon = int(data.episode_lengths.max())
         units = Units.fit(data, discount, horizon)
-        return cls(data, fold, policies, discount, horizon, units, LogCounts.fit(counted))
+        return cls(data, fold, policies, discount, horizon, units, counts)
 
     @cached_property
     def starts(self) -> NDArray[np.int64]:

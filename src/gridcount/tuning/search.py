@@ -14,6 +14,7 @@ from gridcount.files import locked, validate_no_links
 from gridcount.tuning.result import Tuning, in_words, rank
 from gridcount.tuning.study import Outcome, Search, Study, Trial, propose
 
+AT_ONCE = 8  # trials on a cluster, where nobody says otherwise
 CarryOut = Callable[[Sequence[Cell]], dict[str, str]]  # runs cells until all are stored; errors by label
 
 

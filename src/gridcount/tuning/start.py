@@ -1,11 +1,14 @@
 """A search from what a user gives: a dataset's name, a file or transitions, and a space of settings."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from gridcount.algorithms.presets import planned_updates
 from gridcount.catalogue import NAMES
+from gridcount.data.formats.columns import Columns
+from gridcount.data.formats.cut import ActionUnits
 from gridcount.data.formats.d4rl import write_hdf5
 from gridcount.data.load import resolved_name
 from gridcount.estimation.estimate import Settings
@@ -42,6 +45,11 @@ def make_search(
     )
     search.check()
     return search
+
+
+def reading_of(columns: Columns, units: ActionUnits) -> dict[str, Any]:
+    """How a table is read, as a search records it: only what was given."""
+    return columns.given() | {name: value for name, value in asdict(units).items() if value}
 
 
 def out_folder(dataset: str) -> Path:
