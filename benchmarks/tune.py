@@ -1,4 +1,4 @@
-"""Choosing without an environment, against the truth: python benchmarks/tune.py FOLDER [--only umaze dosing] [--keep].
+"""Choosing without an environment, against the truth: python benchmarks/tune.py FOLDER [--only umaze tank] [--keep].
 
 Each case is a search of `gridcount tune` in which no trial is stopped early. Its settings are scored in the environment afterwards.
 Finished trials and scores are kept in FOLDER and skipped, so the script can be stopped at any time. Trials run in this process, one
@@ -46,23 +46,23 @@ class Case(NamedTuple):
 
 CASES = {
     "umaze": Case(
-        200_000, "maze2d-umaze-v1", ("gpc-anchor", "gpc-sac", "td3-bc"), {"hidden": "64x64"}, 12, 10_000, {}, "score", 200
+        200_000, "maze2d-umaze-v1", ("gpc-anchor", "gpc-sac", "td3-bc"), {"hidden": "64x64"}, 10, 10_000, {}, "score", 200
     ),
-    "dosing": Case(
-        20_000,
-        "gridcount/dosing-v0",
+    "tank": Case(
+        40_000,
+        "gridcount/tank-v0",
         ("gpc-anchor", "td3-bc", "td3", "sac"),
         {"hidden": "64x64"},
         4,
-        5_000,
+        10_000,
         {
             "observation": "*",
-            "action": "dose",
+            "action": "valve,heater",
             "reward": "reward",
             "episode": "episode",
             "terminated": "terminated",
-            "action_low": (0.0,),
-            "action_high": (10.0,),
+            "action_low": (0.0, 0.0),
+            "action_high": (100.0, 100.0),
         },
         "return",
         50,

@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gridcount.algorithms.presets import Preset
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.cut import ActionUnits, Bounds
@@ -71,7 +73,7 @@ def tune(
     name = data.name if isinstance(data, Transitions) else str(data)
     folder = out_folder(name) if out is None else Path(out)
     dataset = str(write_log(data, folder)) if isinstance(data, Transitions) else name
-    low, high = action_bounds or ((), ())
+    low, high = (tuple(np.atleast_1d(ends).tolist()) for ends in action_bounds or ((), ()))
     search = make_search(
         dataset,
         algorithms=algorithms,
@@ -85,7 +87,7 @@ def tune(
         hold_out=hold_out,
         hold_out_seed=hold_out_seed,
         most_unseen=most_unseen,
-        reading=reading_of(columns or Columns(), ActionUnits(scale_actions, tuple(low), tuple(high))),
+        reading=reading_of(columns or Columns(), ActionUnits(scale_actions, low, high)),
         settings=Settings(**settings),
     )
     console = make_console(quiet=not progress, soft_wrap=True)

@@ -1,8 +1,8 @@
 """What is searched: algorithms, and for each its fields with the values they may have."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, get_args, get_type_hints
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.catalogue import unknown
@@ -106,7 +106,7 @@ def make_space(
             raise unknown("field", field, tuple(names))
         choices = _choices(key, given)
         for name in having:
-            space[name][field] = choices
+            space[name][field] = _without_fractions(choices, name, field)
     for name, fields in space.items():
         for field, choices in fields.items():
             for value in choices.ends():
@@ -128,6 +128,14 @@ def _has(algorithm: str, field: str) -> bool:
     return field in ALGORITHMS[algorithm].__dataclass_fields__
 
 
+def _without_fractions(choices: Choices, algorithm: str, field: str) -> Choices:
+    """The same in whole numbers, if the field takes no others."""
+    if isinstance(choices, OneOf):
+        return choices
+    hint = get_type_hints(ALGORITHMS[algorithm])[field]
+    return choices if float in (hint, *get_args(hint)) else replace(choices, whole=True)
+
+
 def _choices(key: str, given: Any) -> Choices:
     """As people write it: "0.1:2", "0.1:2:log", "5,10,20" or "128x128"; in Python also a list of values, or a single one."""
     if isinstance(given, Between | OneOf):
@@ -146,8 +154,7 @@ def _choices(key: str, given: Any) -> Choices:
             f"--space {key}={given}: a range is LOW:HIGH or LOW:HIGH:log with LOW below HIGH, and above 0 with log; "
             "separate single values by commas"
         )
-    whole = all(isinstance(value, int) for value in numbers)
-    return Between(float(numbers[0]), float(numbers[1]), log=log, whole=whole)
+    return Between(float(numbers[0]), float(numbers[1]), log=log)
 
 
 def _value(text: str) -> Value:
