@@ -494,6 +494,47 @@ def _effective(found: dict[str, Any], name: str) -> str:
     return f"{found['effective'][name]:.1f}" if name in found["effective"] else ""
 
 
+def tune_tables() -> str:
+    """Searches without an environment, and what each setting was worth in the environment afterwards."""
+    path = ROOT / "results" / "tune.json"
+    if not path.exists():
+        return "Not yet measured."
+    return "\n\n".join(_tuned(name, found) for name, found in json.loads(path.read_text()).items())
+
+
+def _tuned(name: str, found: dict[str, Any]) -> str:
+    scored = [each for each in found["ranking"] if each.get("truth") is not None]
+    rows = [
+        [
+            str(each["number"]),
+            each["algorithm"] + (", automatic values" if each["automatic"] else ""),
+            "{value:.4g} [{low:.4g}, {high:.4g}]".format(**each["cautious"]),
+            f"{each['naive']['value']:.4g}",
+            f"{each['unseen']:.0%}",
+            f"{each['truth']:.4g}",
+            each["status"],
+        ]
+        for each in scored
+    ]
+    best, winner = max(scored, key=lambda each: each["truth"]), scored[0]
+    naive = max(scored, key=lambda each: each["naive"]["value"])
+    kind, search = found["metric"], found["search"]
+    head = f"trial | algorithm | cautious estimate | naive estimate | never seen | true {kind} | status"
+    lost = 100 * (best["truth"] - winner["truth"]) / abs(best["truth"])
+    fresh = "{value:.4g} [{low:.4g}, {high:.4g}]".format(**found["fresh"])
+    return "\n\n".join(
+        [
+            f"**{name}**: {search['rows']:,} rows, {len(scored)} settings of {search['updates']:,} updates, true {kind} in "
+            f"{found['environment']} over {found['episodes']} episodes",
+            _table(head, rows),
+            f"The winner, trial {winner['number']}, has a true {kind} of {winner['truth']:.4g}; the best of the settings has "
+            f"{best['truth']:.4g} (trial {best['number']}): the choice loses {lost:.1f} %. The naive ranking chooses trial "
+            f"{naive['number']}, whose true {kind} is {naive['truth']:.4g}. The winner was estimated at {winner['cautious']['value']:.4g} "
+            f"in the search and at {fresh} on episodes that ranked nothing.",
+        ]
+    )
+
+
 def report_tables() -> dict[str, str]:
     """The report's tables of what is in results/, by the marker in docs/results.md where they belong."""
     rows = read_results(*sorted((ROOT / "results").glob("*.parquet")))
@@ -547,6 +588,7 @@ if __name__ == "__main__":
     insert(ROOT / "docs" / "gpc-anchor.md", "trials", trials_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "anonymous", anonymous_table())
     insert(ROOT / "docs" / "estimate.md", "estimates", estimates_tables())
+    insert(ROOT / "docs" / "tune.md", "tune", tune_tables())
     for marker, text in report_tables().items():
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():

@@ -142,7 +142,8 @@ class Tuning:
     def render(self, console: Console) -> None:
         """Print the ranking and what it means."""
         console.print(self._table())
-        for line in self.lines():
+        settings = [f"trial {each.trial.number}: {settings_words(each.trial)}" for each in self.ranking]
+        for line in [*settings, *self.lines()]:
             console.print(line, soft_wrap=True)
 
     def lines(self) -> list[str]:
@@ -164,32 +165,19 @@ class Tuning:
     def _table(self) -> Table:
         how = "undiscounted returns" if self.search.settings.discount == 1 else "discounted returns"
         table = Table(title=f"Ranking by cautious estimates of {how}, without an environment")
-        for heading in (
-            "trial",
-            "algorithm",
-            "settings",
-            "updates",
-            "cautious (95 %)",
-            "naive",
-            "never seen",
-            "",
-        ):
-            numbers = heading in ("trial", "updates", "cautious (95 %)", "naive", "never seen")
-            table.add_column(heading, justify="right" if numbers else "left")
+        for heading in ("trial", "algorithm", "cautious (95 %)", "naive", "never seen", "updates", ""):
+            table.add_column(heading, justify="left" if heading in ("algorithm", "") else "right")
         for each in self.ranking:
-            trial, pair = each.trial, each.pair
             figures = ["", "", ""]
-            if pair is not None:
-                policy = pair.policy
+            if each.pair is not None:
+                policy = each.pair.policy
                 figures = [
                     interval_words(policy.interval),
                     f"{policy.naive.value:.4g}",
                     f"{policy.unseen:.0%}",
                 ]
-            table.add_row(
-                str(trial.number), trial.algorithm, settings_words(trial), f"{each.updates:,}", *figures,
-                each.outcome.problem or each.status,
-            )  # fmt: skip
+            status = each.outcome.problem or each.status
+            table.add_row(str(each.trial.number), each.trial.algorithm, *figures, f"{each.updates:,}", status)
         return table
 
 
