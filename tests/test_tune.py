@@ -44,7 +44,9 @@ def found(*values: Measured, stopped: bool = False, every: int = 100) -> Found:
 
 
 def search_of(**changes: Any) -> Search:
-    numbers = {"trials": 6, "checks": 2, "algorithms": ("gpc-anchor", "bc"), "space": {}} | NUMBERS | changes
+    numbers: dict[str, Any] = (
+        {"trials": 6, "checks": 2, "algorithms": ("gpc-anchor", "bc"), "space": {}} | NUMBERS | changes
+    )
     return make_search("log.hdf5", **numbers)
 
 
@@ -60,14 +62,18 @@ class Pretended:
             assert cell.estimated is not None
             pair = Pair(self.worth(cell), measured(0.0))
             result = Found({cell.updates: pair}, pair if cell.estimated.confirm else None)
-            row = {
+            row: dict[str, Any] = {
                 "suite": cell.suite,
                 "key": cell.key(),
                 "algorithm": cell.algorithm,
                 "dataset": cell.dataset,
+                "config": "{}",
+                "fingerprint": "x",
+                "seed": 0,
+                "updates": cell.updates,
+                "planned_updates": cell.updates,
+                "estimate": json.dumps(asdict(result)),
             }
-            row |= {"config": "{}", "fingerprint": "x", "seed": 0, "updates": cell.updates}
-            row |= {"planned_updates": cell.updates, "estimate": json.dumps(asdict(result))}
             (self.out / "results").mkdir(exist_ok=True)
             write_rows(cell.results(self.out / "results"), [row])
         return {}
