@@ -1,8 +1,12 @@
-"""Estimates against truth: python benchmarks/estimates.py RUNS OUT [--only umaze hopper pen] [--step train estimate truth report].
+"""Estimates against truth: python benchmarks/estimates.py RUNS OUT [--only umaze hopper pen] [--step train
+estimate truth report].
 
-Policies are checkpoints of GPC-SAC or GPC-Anchor along training, SAC or TD3 (which leave the data), BC, a rule that does nothing, and the
-policy that made the log; all are trained with --hold-out 0.1 (step train). Truth is the mean discounted return of roll-outs in the
-environment, and of the log's own episodes for its policy. Finished parts are kept in RUNS and OUT, and skipped.
+Policies are checkpoints of GPC-SAC or GPC-Anchor along training, SAC or TD3 (which leave the data), BC, a
+rule that does nothing, and the
+policy that made the log; all are trained with --hold-out 0.1 (step train). Truth is the mean discounted
+return of roll-outs in the
+environment, and of the log's own episodes for its policy. Finished parts are kept in RUNS and OUT, and
+skipped.
 """
 
 import argparse
@@ -15,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.stats import spearmanr
 
 import gridcount
 from gridcount.data.split import Split
@@ -143,7 +148,8 @@ def roll_out(rule: Any, setting: Setting, starts: Any) -> Any:
 
 
 def log_truth(setting: Setting, data: gridcount.Transitions) -> Any:
-    """[episodes] discounted returns of the log's own policy; None where its episodes are cut off and did not go on."""
+    """[episodes] discounted returns of the log's own policy; None where its episodes are cut off and did not
+    go on."""
     lengths = data.episode_lengths
     starts = np.cumsum(lengths) - lengths
     goes_on = setting.environment.startswith("maze2d")  # a maze's log is one trajectory, whose goal changes

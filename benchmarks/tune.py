@@ -1,8 +1,11 @@
-"""Choosing without an environment, against the truth: python benchmarks/tune.py FOLDER [--only umaze tank] [--keep].
+"""Choosing without an environment, against the truth.
 
-Each case is a search of `gridcount tune` in which no trial is stopped early. Its settings are scored in the environment afterwards.
-Finished trials and scores are kept in FOLDER and skipped, so the script can be stopped at any time. Trials run in this process, one
-after the other: on a busy machine that saves the start of a worker for each. --keep writes results/tune.json.
+    python benchmarks/tune.py FOLDER [--only umaze tank] [--keep]
+
+Each case is a search of `gridcount tune` in which no trial is stopped early. Its settings are scored in the
+environment afterwards. Finished trials and scores are kept in FOLDER and skipped, so the script can be
+stopped at any time. Trials run in this process, one after the other: on a busy machine that saves the start
+of a worker for each. --keep writes results/tune.json.
 """
 
 import argparse
@@ -46,7 +49,15 @@ class Case(NamedTuple):
 
 CASES = {
     "umaze": Case(
-        200_000, "maze2d-umaze-v1", ("gpc-anchor", "gpc-sac", "td3-bc"), {"hidden": "64x64"}, 10, 10_000, {}, "score", 200
+        200_000,
+        "maze2d-umaze-v1",
+        ("gpc-anchor", "gpc-sac", "td3-bc"),
+        {"hidden": "64x64"},
+        10,
+        10_000,
+        {},
+        "score",
+        200,
     ),
     "tank": Case(
         40_000,
@@ -67,7 +78,7 @@ CASES = {
         "return",
         50,
     ),
-}  # fmt: skip
+}
 
 
 def log_of(name: str, case: Case, folder: Path) -> Path:

@@ -12,7 +12,7 @@ from gridcount.estimation.problem import LOG
 from gridcount.estimation.result import Estimates
 
 STEPS = 5  # per episode, all of which terminate
-QUICK: dict[str, Any] = {"updates": 1200, "hidden": (32, 32), "progress": False}
+QUICK: dict[str, Any] = {"updates": 500, "hidden": (32, 32), "progress": False}
 
 
 def make_log(
@@ -26,7 +26,9 @@ def make_log(
     observation = np.column_stack([step, rng.normal(size=rows)])
     last = step == STEPS - 1
     ends = (
-        {"terminated": last} if terminates else {"truncated": last, "next_observation": [*observation, 1, 0]}
+        {"terminated": last}
+        if terminates
+        else {"truncated": last, "next_observation": observation + np.array([1.0, 0.0])}
     )
     return gc.Transitions.from_arrays(observation, action, action, name="known", **ends)
 
@@ -35,21 +37,21 @@ def always(action: float) -> Any:
     return lambda observation: np.full((len(observation), 1), action)
 
 
-def worth(action: float, discount: float = 0.9) -> float:
+def worth(action: float, discount: float = 0.5) -> float:
     return action * sum(discount**step for step in range(STEPS))
 
 
 @pytest.fixture(scope="module")
 def found() -> Estimates:
     rules = {"good": always(0.7), "bad": always(-0.7)}
-    return gc.estimate(rules, make_log(), discount=0.9, **QUICK)
+    return gc.estimate(rules, make_log(), discount=0.5, **QUICK)
 
 
 def test_fitted_values_are_those_of_the_problem(found: Estimates) -> None:
     spread = found.returns.high - found.returns.low
     for name, action in {"good": 0.7, "bad": -0.7, LOG: 0.0}.items():
         interval = found[name].fitted_q
-        assert interval.value == pytest.approx(worth(action), abs=0.4), name
+        assert interval.value == pytest.approx(worth(action), abs=0.25), name
         assert interval.low - 0.1 <= worth(action) <= interval.high + 0.1, name
         assert interval.high - interval.low > 0
     assert spread > 0
@@ -60,7 +62,7 @@ def test_the_verdict_says_yes_no_or_cannot_say(found: Estimates) -> None:
     assert (found["good"].better, found["bad"].better, found[LOG].better) == (True, False, None)
     assert "yes" in found["good"].verdict
     assert "no, it is worse" in found["bad"].verdict
-    few = gc.estimate(always(0.7), make_log(episodes=6), discount=0.9, **QUICK | {"updates": 50})
+    few = gc.estimate(always(0.7), make_log(episodes=6), discount=0.5, **QUICK | {"updates": 50})
     assert few[0].better is None
     assert "only 6 episodes" in few[0].verdict
 
@@ -75,26 +77,26 @@ def test_the_log_reproduces_its_own_returns(found: Estimates) -> None:
 
 def test_undiscounted_returns_are_named_and_right() -> None:
     found = gc.estimate(always(0.5), make_log(terminates=False), discount=1, **QUICK)
-    assert found[0].fitted_q.value == pytest.approx(0.5 * STEPS, abs=0.5)
+    assert found[0].fitted_q.value == pytest.approx(0.5 * STEPS, abs=0.6)
     assert f"undiscounted returns within {STEPS} steps" in repr(found)
 
 
 def test_leaving_the_log_costs_and_is_not_called_better() -> None:
     data = make_log(low=-1.0, high=0.0)
-    found = gc.estimate({"outside": always(0.9), "inside": always(-0.1)}, data, discount=0.9, **QUICK)
+    found = gc.estimate({"outside": always(0.9), "inside": always(-0.1)}, data, discount=0.5, **QUICK)
     outside, inside = found["outside"], found["inside"]
     assert (outside.unseen, inside.unseen) == (1.0, 0.0)
     assert outside.fitted_q.value - outside.cautious > 5 * (inside.fitted_q.value - inside.cautious)
     assert outside.gain is not None
     assert inside.gain is not None
-    assert outside.gain.high - outside.gain.low > 2 * (inside.gain.high - inside.gain.low)
+    assert outside.gain.high - outside.gain.low > 1.3 * (inside.gain.high - inside.gain.low)
 
 
 def test_logged_probabilities_replace_the_model_and_weights_tell_when_they_fail() -> None:
     data = make_log(episodes=400)
     density = np.full(len(data), math.log(0.5))  # uniform on [-1, 1]
     rules = {"near": always(0.0), "far": always(0.95)}
-    found = gc.estimate(rules, data, discount=0.9, behaviour_log_prob=density, **QUICK | {"updates": 50})
+    found = gc.estimate(rules, data, discount=0.5, behaviour_log_prob=density, **QUICK | {"updates": 50})
     assert found["near"].others[WEIGHTED].interval.value == pytest.approx(0.0, abs=0.4)
     assert found["far"].others[WEIGHTED].effective < 0.7 * found["near"].others[WEIGHTED].effective
     assert any("are the logged ones" in note for note in found.notes)

@@ -126,7 +126,11 @@ def test_the_automatic_values_come_first_and_no_setting_comes_twice() -> None:
     trials: list[Trial] = []
     while (trial := propose(search, trials, [])) is not None:
         trials.append(trial)
-    assert (trials[0].algorithm, trials[0].automatic, trials[0].changes) == ("gpc-anchor", True, {})
+    assert (trials[0].algorithm, trials[0].automatic, trials[0].changes) == (
+        "gpc-anchor",
+        True,
+        {"hidden": (8, 8), "policy_rate": 1e-3},
+    )
     assert trials[1].automatic
     tried = [json.dumps([trial.algorithm, trial.changes]) for trial in trials]
     assert len(tried) == len(set(tried)) == 4
@@ -236,6 +240,7 @@ def test_a_killed_search_resumes_with_real_workers(
         for each in result["ranking"]
     )
     assert result["fresh"] is not None
+    assert all(each["changes"] == {"hidden": [8, 8]} for each in result["ranking"])
     shown = capsys.readouterr().out
     assert "on episodes that ranked nothing" in shown.replace("\n", " ")
     assert "--hidden 8 8" in shown

@@ -35,7 +35,7 @@ SEEDS = "--seeds-"  # between a directory's experiment and its seeds
 
 @dataclass(frozen=True)
 class Estimated:
-    """How the policies of a cell are estimated on held-out episodes; the first half ranks, the other half confirms."""
+    """How the policies of a cell are estimated on held-out episodes: one half ranks, the other confirms."""
 
     hold_out: float  # share of the episodes that training never sees
     hold_out_seed: int  # which ones

@@ -1,4 +1,4 @@
-"""Cells that are estimated instead of scored: trained without some episodes, and estimated on those. No environment is needed."""
+"""Cells that are trained without some episodes and estimated on those; no environment is needed."""
 
 import json
 from collections.abc import Sequence
@@ -45,14 +45,16 @@ class Found:
 def halves(data: Transitions, estimated: Estimated) -> tuple[Evaluated, Evaluated]:
     """The log as the ranking sees it, and the episodes that only confirm.
 
-    The ranking fits values to the training episodes and evaluates them on the first half of those held out. The other half is fitted
-    and evaluated by itself, so that no network and no episode of the ranking is part of it.
+    The ranking fits values to the training episodes and evaluates them on one half of those held out. The
+    other half is fitted and evaluated by itself, so that no network and no episode of the ranking is part of
+    it.
     """
     held = Split(estimated.hold_out, estimated.hold_out_seed).held_out(data)
     order = np.random.default_rng([estimated.hold_out_seed, 1]).permutation(np.flatnonzero(held))
     if len(order) < 4:
         raise ValueError(
-            f"{data.name}: {len(order)} episodes are held out, and at least 4 are needed; hold out a larger share with --hold-out"
+            f"{data.name}: {len(order)} episodes are held out, and at least 4 are needed; "
+            "hold out a larger share with --hold-out"
         )
     confirming = np.zeros_like(held)
     confirming[order[len(order) // 2 :]] = True
@@ -61,7 +63,7 @@ def halves(data: Transitions, estimated: Estimated) -> tuple[Evaluated, Evaluate
 
 
 def run_estimated(cell: Cell, directory: Path) -> list[Row]:
-    """Train and estimate a cell in its directory, resuming if it was stopped; returns the rows of the results store."""
+    """Train and estimate a cell in its directory, resuming if it was stopped; returns its rows."""
     wanted = cell.estimated
     if wanted is None:
         raise ValueError(f"{cell.label}: the cell says nothing about estimates")

@@ -34,7 +34,7 @@ SHARED = (
 
 @dataclass(frozen=True)
 class Tune:
-    """Choose an algorithm and its settings by off-policy estimates; no environment is used. The same command resumes a search."""
+    """Choose an algorithm and its settings from logged data alone; the same command resumes a search."""
 
     dataset: tyro.conf.Positional[str]  # a dataset name, an imported name, or a file
     columns: Annotated[Columns, tyro.conf.arg(name="")] = field(

@@ -32,7 +32,8 @@ class Split:
     def held_out(self, data: Transitions) -> NDArray[np.bool_]:
         """[episodes] whether each is held out.
 
-        Episodes are put in an order that depends on the seed and their number alone, and the first ones are held out. So runs with
+        Episodes are put in an order that depends on the seed and their number alone, and the first ones are
+        held out. So runs with
         one seed hold out the same episodes, and a larger share holds out those of a smaller one and more.
         """
         self.check()
@@ -59,7 +60,8 @@ class Split:
 
 
 def take_episodes(data: Transitions, chosen: NDArray[np.bool_]) -> Transitions:
-    """Some episodes of a log, in its order. Columns on disk stay there: they are copied to temporary files."""
+    """Some episodes of a log, in its order. Columns on disk stay there: they are copied to temporary
+    files."""
     rows = np.flatnonzero(np.repeat(chosen, data.episode_lengths))
     columns: dict[str, Any] = {name: _take(getattr(data, name), rows) for name in COLUMNS}
     return replace(data, **columns)

@@ -1,4 +1,5 @@
-"""A model of the policy that made the log: a Gaussian around a mean that depends on the state, and how well it is calibrated."""
+"""A model of the policy that made the log: a Gaussian around a mean that depends on the state, and how well
+it is calibrated."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -28,7 +29,8 @@ class ModelState(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """How often logged actions that the model never saw lie within its intervals, over all action dimensions."""
+    """How often logged actions that the model never saw lie within its intervals, over all action
+    dimensions."""
 
     in_half: float  # of those that should hold 50 %
     in_ninety: float  # of those that should hold 90 %
@@ -48,7 +50,7 @@ class Behaviour:
     hidden: tuple[int, ...] = (128, 128)
     batch_size: int = 256
     rate: float = 1e-3
-    updates: int = 3_000
+    updates: int = 3_000  # of Adam, whose rate falls along a cosine
 
     def init(self, key: Array, inputs: int, action_dim: int) -> ModelState:
         """A random network."""

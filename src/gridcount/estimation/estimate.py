@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from gridcount.algorithms.contract import Report, ignore_report
 from gridcount.counts.units import discounted_sums
 from gridcount.data.split import take_episodes
+from gridcount.estimation.behaviour import Behaviour
 from gridcount.estimation.fitted_q import Fitted, FittedQ, fit
 from gridcount.estimation.intervals import Interval, bootstrap, of_members
 from gridcount.estimation.logged import by_importance
@@ -19,7 +20,8 @@ from gridcount.estimation.runs import Evaluated
 from gridcount.policy.counts import LogCounts
 from gridcount.transitions import Transitions
 
-CUT_OFF = 0.05  # share of a return that may lie beyond the end of the logged episodes before they are called cut off
+# share of a return that may lie beyond the end of the logged episodes before they are called cut off
+CUT_OFF = 0.05
 FAR = (
     0.25  # fitted values of the log that miss its returns by this share of their spread do not reproduce them
 )
@@ -65,13 +67,15 @@ def estimate(
 ) -> Estimates:
     """Estimates of policies from a log, beside the log's own policy.
 
-    With held-out episodes values are fitted to the other episodes and estimated on those. Without it, values are cross-fitted: two
+    With held-out episodes values are fitted to the other episodes and estimated on those. Without it, values
+    are cross-fitted: two
     halves of the members learn from two halves of the episodes, and each estimates the half it never saw.
     """
     settings = settings or Settings()
     fitted, notes = fit_policies(policies, found, settings, report=report)
     result = _estimates(fitted, settings)
-    weighted, note = by_importance(fitted, behaviour_log_prob, settings.seed, report)
+    model = Behaviour(hidden=settings.hidden, updates=max(1, settings.updates // 2))
+    weighted, note = by_importance(fitted, behaviour_log_prob, model, settings.seed, report)
     whole = tuple(replace(each, others=weighted[each.name]) for each in result)
     return replace(result, policies=whole, notes=(*notes, note))
 
@@ -83,7 +87,7 @@ def fit_policies(
     counted: Transitions | None = None,
     report: Report = ignore_report,
 ) -> tuple[Fitted, tuple[str, ...]]:
-    """Fitted values of policies and of the log's own, and notes; `counted`: count actions in other episodes than those fitted to."""
+    """Fitted values of policies and of the log's own, and notes; `counted`: other episodes to count in."""
     data, held_out, notes = found
     settings.check()
     if LOG in policies:
@@ -105,7 +109,8 @@ def fit_policies(
 
 
 def _within(data: Transitions, held_out: NDArray[np.bool_] | None, settings: Settings) -> NDArray[np.bool_]:
-    """[episodes] which are used: all, or as many at random as `most_rows` allows; of those held out, at most half of that."""
+    """[episodes] which are used: all, or as many at random as `most_rows` allows; of those held out, at most
+    half of that."""
     kept = np.ones(len(data.episode_lengths), np.bool_)
     order = np.random.default_rng([settings.seed, 2]).permutation(len(kept))
     groups = [order] if held_out is None else [order[held_out[order]], order[~held_out[order]]]
@@ -200,7 +205,7 @@ def _estimates(fitted: Fitted, settings: Settings) -> Estimates:
 def first_state_values(
     fitted: Fitted,
 ) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
-    """[members, episodes] of every policy at the first states of the evaluated episodes: returns, and mean uncertainty."""
+    """[members, episodes] of every policy at the episodes' first states: returns, and mean uncertainty."""
     problem = fitted.problem
     first = problem.starts[problem.evaluated]
     observation = np.asarray(problem.data.observation[first])

@@ -7,6 +7,9 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 CONFIDENCE = 0.95
+SHARED_ERROR = (
+    2.0  # networks share errors that their disagreement does not show: it counts this much (chosen on Maze2D)
+)
 RESAMPLES = 2_000  # of the episodes, in a bootstrap
 
 
@@ -29,7 +32,8 @@ class Interval(NamedTuple):
 def of_members(values: NDArray[np.float64], unseen: NDArray[np.bool_]) -> Interval:
     """The mean over episodes of [members, episodes] values, each by the members that never saw the episode.
 
-    Two sources of error add up: members, each fitted to a bootstrap of the log, disagree; and the episodes' first states are a sample.
+    Two sources of error add up: members, each fitted to a bootstrap of the log, disagree; and the episodes'
+    first states are a sample.
     The members are few, so the limits are Student's.
     """
     shown = np.where(unseen, values, np.nan)
@@ -40,7 +44,7 @@ def of_members(values: NDArray[np.float64], unseen: NDArray[np.bool_]) -> Interv
     )  # members of a fold estimate the same episodes
     apart = of_member - np.array([of_member[groups == group].mean() for group in groups])
     freedom = len(values) - len(np.unique(groups))
-    fitting = (apart**2).sum() / max(freedom, 1)
+    fitting = SHARED_ERROR**2 * (apart**2).sum() / max(freedom, 1)
     starts = each.var(ddof=1) / len(each) if len(each) > 1 else 0.0
     reach = float(student.ppf((1 + CONFIDENCE) / 2, max(freedom, 1)) * np.sqrt(fitting + starts))
     mean = float(each.mean())

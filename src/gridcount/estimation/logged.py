@@ -18,11 +18,17 @@ Float32 = NDArray[np.float32]
 
 
 def by_importance(
-    fitted: Fitted, log_prob: NDArray[Any] | None, seed: int, report: Report = ignore_report
+    fitted: Fitted,
+    log_prob: NDArray[Any] | None,
+    model: Behaviour,
+    seed: int,
+    report: Report = ignore_report,
 ) -> tuple[dict[str, dict[str, Weighted]], str]:
-    """Each policy's estimates by importance weights, and how well the model of the log's policy is calibrated.
+    """Each policy's estimates by importance weights, and how well the model of the log's policy is
+    calibrated.
 
-    `log_prob` is [rows] the log-density of the logged actions, in [-1, 1]; None: that of a model, which never saw the episode.
+    `log_prob` is [rows] the log-density of the logged actions, in [-1, 1]; None: that of a model, which never
+    saw the episode.
     """
     problem = fitted.problem
     rows = np.flatnonzero(np.repeat(problem.evaluated, problem.data.episode_lengths))
@@ -30,7 +36,7 @@ def by_importance(
         raise ValueError(
             f"behaviour_log_prob has shape {np.shape(log_prob)}; expected one number for each of {len(problem.data):,} rows"
         )
-    mean, log_std, known = _log_policy(problem, rows, seed, report)
+    mean, log_std, known = _log_policy(problem, rows, model, seed, report)
     logged = np.asarray(problem.data.action[rows])
     behaviour = (
         log_density(logged, mean, log_std) if log_prob is None else np.asarray(log_prob, np.float64)[rows]
@@ -84,7 +90,7 @@ def _of_policy(
 
 
 def _log_policy(
-    problem: Problem, rows: NDArray[np.int64], seed: int, report: Report
+    problem: Problem, rows: NDArray[np.int64], model: Behaviour, seed: int, report: Report
 ) -> tuple[Float32, Float32, Calibration]:
     """Mean and log-deviation of the log's actions at some rows, by a model that never saw their episodes."""
     data, fold = problem.data, np.repeat(problem.fold, problem.data.episode_lengths)
@@ -98,7 +104,7 @@ def _log_policy(
             "reward": np.asarray(data.reward[others]),
         }
         columns = Batch(**arrays, next_observation=arrays["reward"], terminated=arrays["reward"])
-        network = Behaviour().fit(columns, jax.random.key(seed + each), report)
+        network = model.fit(columns, jax.random.key(seed + each), report)
         own = fold[rows] == each
         found = moments(network, problem.seen(data.observation[rows[own]], problem.step[rows[own]]))  # type: ignore[arg-type]
         mean[own], log_std[own] = (np.asarray(part) for part in found)

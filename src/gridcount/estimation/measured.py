@@ -1,4 +1,4 @@
-"""Estimates that are kept in files and compared later: values by episode and network, of policies that were estimated alike."""
+"""Estimates that are kept in files and compared later: values by episode and network."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -25,8 +25,8 @@ DIGITS = 7  # that a value is kept with
 class Measured:
     """Values of one policy, or the mean of several seeds', at the first states of the evaluated episodes.
 
-    Policies that are measured on the same log with the same settings share initial networks, bootstraps and batches, whichever
-    process fits them. So their difference is compared member by member and episode by episode.
+    Policies that are measured on the same log with the same settings share initial networks, bootstraps and
+    batches, whichever process fits them. So they are compared member by member and episode by episode.
     """
 
     worth: tuple[tuple[float | None, ...], ...]  # [members][episodes]; None where the member saw the episode
@@ -50,7 +50,7 @@ class Measured:
         return Interval(value - self.cost, low - self.cost, high)
 
     def minus(self, other: "Measured") -> Interval:
-        """The difference of two cautious estimates of the same episodes, which includes 0 if the log cannot tell."""
+        """The difference of two cautious estimates of the same episodes."""
         mine, theirs = self._array(), other._array()
         if mine.shape != theirs.shape:
             raise ValueError(

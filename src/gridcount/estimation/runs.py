@@ -1,4 +1,5 @@
-"""What is estimated on which episodes: runs, policies and rules by name, and the log of a run with the episodes it held out."""
+"""What is estimated on which episodes: runs, policies and rules by name, and the log of a run with the
+episodes it held out."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -34,7 +35,8 @@ def rules_of(runs: Mapping[str, Path], at: int | str = "last") -> dict[str, Rule
 
 
 def held_out_of(runs: Mapping[str, Path], data: Transitions | None = None) -> Evaluated:
-    """The log of some runs, and the episodes that all of them held out; `data` is their log, if it was not read from a file."""
+    """The log of some runs, and the episodes that all of them held out; `data` is their log, if it was not
+    read from a file."""
     if not runs:
         raise ValueError(
             "a policy or a rule needs data to be estimated on; give transitions, a name or a file"

@@ -44,14 +44,15 @@ def tune(
 ) -> Tuning:
     """Choose an algorithm and its settings by off-policy estimates; no environment is used.
 
-    `gridcount.train(data, found.algorithm, **found.changes)` trains the winner in full. The same call resumes a search that was
-    stopped: finished trials are not run again.
+    `gridcount.train(data, found.algorithm, **found.changes)` trains the winner in full. The same call resumes
+    a search that was stopped: finished trials are not run again.
 
     Args:
-        data: a dataset's name, a file, or transitions. Trials run in other processes, which read transitions from a copy in `out`.
+        data: a dataset's name, a file, or transitions, which are copied to `out` for the trials' processes.
         columns: of a table: which columns are what.
         algorithms: what is searched; the own values of "gpc-anchor" are always trial 0.
-        space: values of fields by "FIELD" or "ALGORITHM.FIELD": "0.1:2" or "0.1:2:log", a list of values, or a single value.
+        space: values of fields by "FIELD" or "ALGORITHM.FIELD": "0.1:2" or "0.1:2:log", a list of values, or
+            a single value.
         trials: settings to try, the algorithms' own values among them.
         updates: gradient updates of a trial; by default a quarter of the preset's.
         preset: which other values the algorithms have.

@@ -1,4 +1,4 @@
-"""What a search found: the ranking with intervals, the winner on fresh episodes, and whether it really differs."""
+"""What a search found: the ranking with intervals, the winner on fresh episodes, and its lead."""
 
 import shlex
 from collections.abc import Sequence
@@ -153,8 +153,8 @@ class Tuning:
             apart = self.in_search.value - self.fresh.value
             found.append(
                 f"on episodes that ranked nothing: {interval_words(self.fresh)}, {abs(apart):.4g} "
-                f"{'lower' if apart > 0 else 'higher'} than in the search. The best of {len(self.ranking)} estimates is too high "
-                "on average: report the second figure"
+                f"{'lower' if apart > 0 else 'higher'} than in the search. "
+                f"The best of {len(self.ranking)} estimates is too high on average: report the second figure"
             )
         if self.winner.number == 0:
             found.append("the automatic values won: nothing needs to be set")
@@ -182,7 +182,7 @@ class Tuning:
 
 
 def rank(search: Search, outcomes: Sequence[Outcome]) -> list[Ranked]:
-    """The best first: trials that can win, by cautious estimate, then those stopped early, refused and failed."""
+    """The best first: trials that can win, then those stopped early, refused and failed."""
     found = []
     for outcome in outcomes:
         if outcome.found is None:

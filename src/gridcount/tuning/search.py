@@ -1,4 +1,4 @@
-"""The search: trials in worker processes here or on a cluster, then the finalists on episodes that ranked nothing."""
+"""The search: trials in workers here or on a cluster, then the best on episodes that ranked nothing."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ def on_cluster(out: Path, console: Console, address: str, at_once: int) -> tuple
 
 
 def run_search(search: Search, out: Path, console: Console, carry_out: CarryOut, at_once: int) -> Tuning:
-    """Run a search until all its trials have ended, and confirm the best; finished trials are not run again."""
+    """Run a search until all its trials have ended, and confirm the best; finished trials are skipped."""
     search.check()
     validate_no_links(out)
     out.mkdir(parents=True, exist_ok=True)
@@ -108,7 +108,8 @@ def _confirm(search: Search, finalists: Sequence[Trial], out: Path, carry_out: C
     problems = carry_out(left) if left else {}
     if problems:
         raise RuntimeError(
-            f"{out}: the best trials could not be confirmed: {'; '.join(problems.values())}. Run the same command again"
+            f"{out}: the best trials could not be confirmed: {'; '.join(problems.values())}. "
+            "Run the same command again"
         )
     found = {number: estimates_of(read_results(path), path) for number, path in paths.items()}
     return {number: each for number, each in found.items() if each is not None}

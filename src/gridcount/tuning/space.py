@@ -12,12 +12,12 @@ Value = Any  # a number, a text, or a tuple of whole numbers such as the sizes o
 
 @dataclass(frozen=True)
 class Between:
-    """Numbers from `low` to `high`; with `log` small and large ones are equally likely, with `whole` there are no fractions."""
+    """Numbers from `low` to `high`; with `log` small and large ones are equally likely."""
 
     low: float
     high: float
     log: bool = False
-    whole: bool = False
+    whole: bool = False  # without fractions
 
     def holds(self, value: Any) -> bool:
         """Whether a value is one of them."""
@@ -89,12 +89,10 @@ def default_space(algorithm: str) -> dict[str, Choices]:
 def make_space(
     algorithms: Sequence[str], changes: Mapping[str, Any], dataset: str = "", preset: str = "fast"
 ) -> Space:
-    """The default space of some algorithms with changed fields, by "ALGORITHM.FIELD" or by "FIELD" of all that have it.
+    """The default space of some algorithms, with fields changed by "ALGORITHM.FIELD" or, for all, "FIELD".
 
     Raises ValueError for a name that does not exist or a value that the field cannot have.
     """
-    if not algorithms:
-        raise ValueError("no algorithm to search; name at least one with --algorithms")
     space = {name: default_space(name) for name in algorithms}
     for key, given in changes.items():
         algorithm, dotted, field = key.rpartition(".")
@@ -137,7 +135,7 @@ def _without_fractions(choices: Choices, algorithm: str, field: str) -> Choices:
 
 
 def _choices(key: str, given: Any) -> Choices:
-    """As people write it: "0.1:2", "0.1:2:log", "5,10,20" or "128x128"; in Python also a list of values, or a single one."""
+    """As people write it: "0.1:2:log", "5,10,20" or "128x128"; in Python also a list, or a single value."""
     if isinstance(given, Between | OneOf):
         return given
     if isinstance(given, list):
@@ -151,8 +149,8 @@ def _choices(key: str, given: Any) -> Choices:
     numbers = [value for value in values if isinstance(value, int | float)]
     if len(values) != 2 or len(numbers) != 2 or not numbers[0] < numbers[1] or (log and numbers[0] <= 0):
         raise ValueError(
-            f"--space {key}={given}: a range is LOW:HIGH or LOW:HIGH:log with LOW below HIGH, and above 0 with log; "
-            "separate single values by commas"
+            f"--space {key}={given}: a range is LOW:HIGH or LOW:HIGH:log with LOW below HIGH, "
+            "and above 0 with log; separate single values by commas"
         )
     return Between(float(numbers[0]), float(numbers[1]), log=log)
 

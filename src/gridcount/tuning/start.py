@@ -14,7 +14,7 @@ from gridcount.data.load import resolved_name
 from gridcount.estimation.estimate import Settings
 from gridcount.training.directories import RUNS
 from gridcount.transitions import Transitions
-from gridcount.tuning.space import make_space
+from gridcount.tuning.space import fixed_fields, make_space
 from gridcount.tuning.study import AUTOMATIC, Search
 
 SHORTER = 4  # times, than the preset's runs
@@ -32,13 +32,17 @@ def make_search(
     **numbers: Any,
 ) -> Search:
     """A search, checked before anything is computed."""
+    if not algorithms:
+        raise ValueError("no algorithm to search; name at least one with --algorithms")
     title = dataset if dataset in NAMES else Path(dataset).name
+    whole = make_space(list(dict.fromkeys((*algorithms, AUTOMATIC))), space, title, preset)
     search = Search(
         dataset=resolved_name(dataset),
         title=title,
         reading=reading,
         preset=preset,
-        space=make_space(tuple(algorithms), space, title, preset),
+        space={name: whole[name] for name in algorithms},
+        automatic=fixed_fields(whole, AUTOMATIC),
         updates=planned_updates(AUTOMATIC, title, preset) // SHORTER if updates is None else updates,
         settings=settings,
         **numbers,

@@ -1,7 +1,7 @@
-"""A search and its trials: which settings come next, when a trial is stopped early, and the file that a search resumes from.
+"""A search and its trials: which settings come next, when a trial is stopped early, and the file to resume from.
 
-Optuna proposes settings. Its study is made anew from our own records before every question, so that nothing but `study.json` and the
-trials' results has to survive a kill.
+Optuna proposes settings. Its study is made anew from our own records before every question, so that nothing
+but `study.json` and the trials' results has to survive a kill.
 """
 
 import json
@@ -42,6 +42,7 @@ class Search:
     reading: dict[str, Any]  # of a table: its columns by role, and the units of its actions
     preset: str
     space: Space
+    automatic: dict[str, Any]  # fields of trial 0 that were given one value
     trials: int
     updates: int  # of each trial
     seeds: int = 1  # trained together in each trial
@@ -131,7 +132,7 @@ class Study:
 
     @classmethod
     def open(cls, out: Path, search: Search) -> "Study":
-        """The study in a folder, which must be of the same search (it may have fewer trials), or a new one."""
+        """The study in a folder, which must be of the same search, or a new one; trials may be added."""
         asked = json.loads(json.dumps(asdict(search)))
         path = out / FILE
         if not path.exists():
@@ -156,10 +157,10 @@ class Study:
 def propose(search: Search, trials: Sequence[Trial], outcomes: Sequence[Outcome]) -> Trial | None:
     """The next trial: first the automatic values, then what Optuna proposes; None if everything was tried."""
     number = len(trials)
-    automatic = list(dict.fromkeys([AUTOMATIC, *search.space]))
-    if number < len(automatic):
-        name = automatic[number]
-        return Trial(number, name, fixed_fields(search.space, name), automatic=True)
+    automatic = {name: fixed_fields(search.space, name) for name in search.space}
+    first = list(({AUTOMATIC: search.automatic} | automatic).items())
+    if number < len(first):
+        return Trial(number, *first[number], automatic=True)
     study = _study(search, outcomes, number)
     tried = [(trial.algorithm, trial.changes) for trial in trials]
     for _ in range(PROPOSALS):
