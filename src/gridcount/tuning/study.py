@@ -1,4 +1,4 @@
-"""A search and its trials: which settings come next, when a trial is stopped early, and the file to resume from.
+"""A search and its trials: which settings come next, when a trial stops early, and the file to resume from.
 
 Optuna proposes settings. Its study is made anew from our own records before every question, so that nothing
 but `study.json` and the trials' results has to survive a kill.
