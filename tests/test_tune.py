@@ -18,13 +18,15 @@ from gridcount.benchmark.store import write_rows
 from gridcount.children import module_command, module_environment
 from gridcount.cli import main
 from gridcount.data.formats.d4rl import write_hdf5
+from gridcount.data.load import load
 from gridcount.estimation.estimate import Settings
 from gridcount.estimation.measured import Measured
 from gridcount.terminal import make_console
+from gridcount.training.run import fingerprint
 from gridcount.tuning.result import Tuning, rank
 from gridcount.tuning.search import run_search
 from gridcount.tuning.space import Between, OneOf, make_space
-from gridcount.tuning.start import make_search
+from gridcount.tuning.start import make_search, write_log
 from gridcount.tuning.study import Outcome, Search, Study, Trial, bars, propose
 
 NUMBERS: dict[str, Any] = {"preset": "fast", "updates": 300, "reading": {}, "settings": Settings()}
@@ -216,6 +218,24 @@ def test_a_proposed_trial_keeps_its_settings_after_a_kill(log: Path, tmp_path: P
     assert len(before) == 2
     searched(log, Pretended(tmp_path / "out", lambda cell: measured(1.0)))
     assert Study.open(tmp_path / "out", search).trials[:2] == before
+
+
+def test_transitions_reach_the_workers_unchanged(log: Path, tmp_path: Path) -> None:
+    data = load(log)
+    path = write_log(data, tmp_path / "out")
+    again = load(path)
+    assert fingerprint(again) == fingerprint(data)
+    assert (again.episode_end == data.episode_end).all()
+    assert write_log(data, tmp_path / "out") == path
+    with pytest.raises(ValueError, match="holds other data"):
+        write_log(replace(data, reward=data.reward + 1), tmp_path / "out")
+
+
+def test_a_log_with_too_few_episodes_is_rejected_before_any_trial(log: Path, tmp_path: Path) -> None:
+    executor = Pretended(tmp_path / "out", lambda cell: measured(1.0))
+    with pytest.raises(ValueError, match=r"2 episodes are held out.*larger share with --hold-out"):
+        searched(log, executor, hold_out=0.05)
+    assert executor.ran == []
 
 
 def test_a_killed_search_resumes_with_real_workers(

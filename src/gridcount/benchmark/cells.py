@@ -162,6 +162,13 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
 
 def prepare_cell(cell: Cell) -> tuple[Experiment, Transitions]:
     """A cell's experiment, and its whole log: held-out episodes included."""
+    plan, data = load_cell(cell)
+    algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
+    return Experiment.prepare(plan, algorithm, data), data
+
+
+def load_cell(cell: Cell) -> tuple[runs.Plan, Transitions]:
+    """A cell's plan, and its whole log, checked."""
     environment = cell.environment or (cell.dataset if has_environment(cell.dataset) else None)
     split = cell.estimated
     plan = runs.Plan(
@@ -179,9 +186,7 @@ def prepare_cell(cell: Cell) -> tuple[Experiment, Transitions]:
         hold_out_seed=split.hold_out_seed if split else 0,
         **{name: value for name, value in cell.reading.items() if name not in ROLES},
     )
-    data = load_checked(plan, show=_print_findings)
-    algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
-    return Experiment.prepare(plan, algorithm, data), data
+    return plan, load_checked(plan, show=_print_findings)
 
 
 def _print_findings(name: str, findings: list[checks.Finding]) -> None:

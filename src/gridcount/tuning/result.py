@@ -159,6 +159,10 @@ class Tuning:
         if self.winner.number == 0:
             found.append("the automatic values won: nothing needs to be set")
         found += [each.verdict for each in self.differences]
+        if not any(each.ranked and each.trial.number == 0 for each in self.ranking):
+            found.append(
+                "the automatic values (trial 0) could not be ranked, so nothing is compared with them"
+            )
         found.append(f"train it in full, on all episodes: {self.command}")
         return found
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from gridcount.benchmark.cells import Cell
-from gridcount.benchmark.estimated import Found, estimates_of
+from gridcount.benchmark.cells import Cell, load_cell
+from gridcount.benchmark.estimated import Found, estimates_of, halves
 from gridcount.benchmark.local import default_workers, run_local
 from gridcount.benchmark.store import read_results
 from gridcount.files import locked, validate_no_links
 from gridcount.tuning.result import Tuning, in_words, rank
-from gridcount.tuning.study import Outcome, Search, Study, Trial, propose
+from gridcount.tuning.study import AUTOMATIC, Outcome, Search, Study, Trial, propose
 
 AT_ONCE = 8  # trials on a cluster, where nobody says otherwise
 CarryOut = Callable[[Sequence[Cell]], dict[str, str]]  # runs cells until all are stored; errors by label
@@ -54,6 +54,7 @@ def _run_trials(
 ) -> list[Outcome]:
     study = Study.open(out, search)
     failed: dict[int, Outcome] = {}
+    checked = False
     while True:
         outcomes, waiting = _state(search, study.trials, out, failed)
         while len(waiting) < at_once and len(study.trials) < search.trials:
@@ -66,6 +67,8 @@ def _run_trials(
         study.write(out)
         if not waiting:
             return outcomes
+        if not checked:
+            checked = _check_log(search)
         cells = {trial.number: search.cell(trial) for trial in waiting}
         problems = carry_out(list(cells.values()))
         for trial in waiting:
@@ -75,6 +78,14 @@ def _run_trials(
         best = next((each for each in rank(search, outcomes) if each.ranked), None)
         done = f"{len(outcomes)} of {search.trials} trials"
         console.print(f"{done}; best so far: {in_words(best) if best else 'none'}", soft_wrap=True)
+
+
+def _check_log(search: Search) -> bool:
+    """Raise the log's own errors once and here, before workers start; a maze by name is generated here."""
+    cell = search.cell(Trial(0, AUTOMATIC, search.automatic))
+    assert cell.estimated is not None
+    halves(load_cell(cell)[1], cell.estimated)
+    return True
 
 
 def _state(

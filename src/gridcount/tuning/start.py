@@ -9,10 +9,11 @@ from gridcount.algorithms.presets import planned_updates
 from gridcount.catalogue import NAMES
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.cut import ActionUnits
-from gridcount.data.formats.d4rl import write_hdf5
+from gridcount.data.formats.d4rl import read_hdf5, write_hdf5
 from gridcount.data.load import resolved_name
 from gridcount.estimation.estimate import Settings
 from gridcount.training.directories import RUNS
+from gridcount.training.run import fingerprint
 from gridcount.transitions import Transitions
 from gridcount.tuning.space import fixed_fields, make_space
 from gridcount.tuning.study import AUTOMATIC, Search
@@ -64,7 +65,10 @@ def out_folder(dataset: str) -> Path:
 def write_log(data: Transitions, out: Path) -> Path:
     """Transitions as a file that worker processes read."""
     path = out / "log.hdf5"
-    if not path.exists():
+    if path.exists():
+        if fingerprint(read_hdf5(path)) != fingerprint(data):
+            raise ValueError(f"{path}: holds other data than was given; name another folder with out=")
+    else:
         out.mkdir(parents=True, exist_ok=True)
         columns = {
             "observations": data.observation,
