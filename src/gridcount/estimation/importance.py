@@ -1,9 +1,9 @@
 """Importance weights: what logged episodes say about another policy (docs/estimate.md).
 
 A learnt policy is a function, and a logged action never equals its action exactly. So the policy is smoothed
-with the log's own noise
-(a kernel, as in Kallus and Zhou 2018, arXiv:1802.06037): w_t is the product up to step t of pi(a | s) / b(a | s). Products of many
-ratios are carried by few episodes, and the effective number of episodes says how many.
+with the log's own noise (a kernel, as in Kallus and Zhou 2018, arXiv:1802.06037): w_t is the product up to step
+t of pi(a | s) / b(a | s). Products of many ratios are carried by few episodes, and the effective number of
+episodes says how many.
 
 - importance sampling: mean over episodes of sum_t discount^t w_t r_t (per decision; Precup, Sutton and Singh
   2000);
