@@ -502,6 +502,32 @@ def tune_tables() -> str:
     return "\n\n".join(_tuned(name, found) for name, found in json.loads(path.read_text()).items())
 
 
+def naive_table() -> str:
+    """Hopper's policies in the order of the naive estimate, and what each ranking chooses."""
+    path = ROOT / "results" / "estimates.json"
+    found = json.loads(path.read_text()).get("hopper") if path.exists() else None
+    if found is None:
+        return "Not yet measured."
+    policies = sorted(found["policies"], key=lambda each: -each["fitted_q"][0])
+    rows = [
+        [
+            each["policy"],
+            f"{each['fitted_q'][0]:.4g}",
+            f"{each['fitted_q'][1]:.4g}",
+            f"{each['unseen']:.0%}",
+            f"{each['truth']['value']:.4g}",
+        ]
+        for each in policies
+    ]
+    lower = max(policies, key=lambda each: each["fitted_q"][1])
+    table = _table("policy | naive estimate | lower limit | never seen | true discounted return", rows)
+    return (
+        f"{table}\n\nThe naive ranking chooses {policies[0]['policy']}, whose true return is "
+        f"{policies[0]['truth']['value']:.4g}. The lower limit chooses {lower['policy']}, with "
+        f"{lower['truth']['value']:.4g}."
+    )
+
+
 def _tuned(name: str, found: dict[str, Any]) -> str:
     scored = [each for each in found["ranking"] if each.get("truth") is not None]
     rows = [
@@ -590,6 +616,7 @@ if __name__ == "__main__":
     insert(ROOT / "docs" / "gpc-anchor.md", "anonymous", anonymous_table())
     insert(ROOT / "docs" / "estimate.md", "estimates", estimates_tables())
     insert(ROOT / "docs" / "tune.md", "tune", tune_tables())
+    insert(ROOT / "docs" / "tune.md", "naive", naive_table())
     for marker, text in report_tables().items():
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():

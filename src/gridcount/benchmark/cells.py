@@ -41,7 +41,7 @@ class Estimated:
     hold_out_seed: int  # which ones
     settings: Settings  # of the estimates
     after: tuple[int, ...]  # updates after which policies are estimated; the last are the cell's
-    bars: tuple[float, ...] = ()  # training stops after those updates if the cautious estimate is lower
+    bars: tuple[float, ...] = ()  # training stops after those updates if the lower limit is lower
     confirm: bool = False  # estimate the last policies on the episodes that rank nothing
 
     def identity(self) -> "Estimated":

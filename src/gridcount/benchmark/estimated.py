@@ -81,7 +81,7 @@ def run_estimated(cell: Cell, directory: Path) -> list[Row]:
                 pair = _measure(cell, directory, updates, ranking, None)
                 found = replace(found, after=found.after | {updates: pair})
                 _write(directory, found)
-            if found.after[updates].policy.cautious < bars.get(updates, -np.inf):
+            if found.after[updates].policy.lower < bars.get(updates, -np.inf):
                 found = replace(found, stopped=True)
                 break
         if wanted.confirm and found.confirmed is None:

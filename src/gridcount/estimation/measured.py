@@ -40,7 +40,7 @@ class Measured:
 
     @property
     def cautious(self) -> float:
-        """What policies are ranked by: the estimate less what leaving the log may cost."""
+        """The estimate less what leaving the log may cost."""
         return self.naive.value - self.cost
 
     @property
@@ -48,6 +48,11 @@ class Measured:
         """The cautious estimate; the upper limit is that of the estimate without the cost."""
         value, low, high = self.naive
         return Interval(value - self.cost, low - self.cost, high)
+
+    @property
+    def lower(self) -> float:
+        """What policies are ranked by: its networks also disagree where a policy leaves the log."""
+        return self.interval.low
 
     def minus(self, other: "Measured") -> Interval:
         """The difference of two cautious estimates of the same episodes."""

@@ -59,7 +59,7 @@ class Tuning:
 
     @property
     def winner(self) -> Trial:
-        """The trial with the best cautious estimate."""
+        """The trial whose estimate has the highest lower limit."""
         return self.ranking[0].trial
 
     @property
@@ -168,7 +168,7 @@ class Tuning:
 
     def _table(self) -> Table:
         how = "undiscounted returns" if self.search.settings.discount == 1 else "discounted returns"
-        table = Table(title=f"Ranking by cautious estimates of {how}, without an environment")
+        table = Table(title=f"Ranking by the lower limit of estimated {how}, without an environment")
         for heading in ("trial", "algorithm", "cautious (95 %)", "naive", "never seen", "updates", ""):
             table.add_column(heading, justify="left" if heading in ("algorithm", "") else "right")
         for each in self.ranking:
@@ -197,7 +197,7 @@ def rank(search: Search, outcomes: Sequence[Outcome]) -> list[Ranked]:
         status = STOPPED if outcome.found.stopped else REFUSED if gone else RANKED
         found.append(Ranked(outcome, status, updates, outcome.found.after[updates]))
     order = {RANKED: 0, STOPPED: 1, REFUSED: 2, FAILED: 3}
-    return sorted(found, key=lambda each: (order[each.status], -_cautious(each)))
+    return sorted(found, key=lambda each: (order[each.status], -_lower(each)))
 
 
 def in_words(each: Ranked) -> str:
@@ -213,8 +213,8 @@ def settings_words(trial: Trial) -> str:
     return " and ".join(filter(None, ("automatic values" if trial.automatic else "", fields)))
 
 
-def _cautious(each: Ranked) -> float:
-    return 0.0 if each.pair is None else each.pair.policy.cautious
+def _lower(each: Ranked) -> float:
+    return 0.0 if each.pair is None else each.pair.policy.lower
 
 
 def _plain(value: Any) -> str:

@@ -111,7 +111,7 @@ class Trial:
     algorithm: str
     changes: dict[str, Any]
     automatic: bool = False  # the preset's own values
-    bars: tuple[float, ...] = ()  # it is stopped if its cautious estimates fall below these
+    bars: tuple[float, ...] = ()  # it is stopped if the lower limits of its estimates fall below these
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def bars(search: Search, outcomes: Sequence[Outcome]) -> tuple[float, ...]:
     found: list[float] = []
     for updates in search.after[:-1]:
         known = [
-            outcome.found.after[updates].policy.cautious
+            outcome.found.after[updates].policy.lower
             for outcome in outcomes
             if outcome.found is not None and updates in outcome.found.after
         ]
@@ -201,7 +201,7 @@ def _study(search: Search, outcomes: Sequence[Outcome], number: int) -> optuna.S
         if found is None or trial.algorithm not in search.space:
             continue
         params, distributions = _known(trial, search.space)
-        values = {updates: pair.policy.cautious for updates, pair in found.after.items()}
+        values = {updates: pair.policy.lower for updates, pair in found.after.items()}
         whole = not found.stopped and not refused(search, found)
         state = optuna.trial.TrialState.COMPLETE if whole else optuna.trial.TrialState.PRUNED
         study.add_trial(
