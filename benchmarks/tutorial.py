@@ -23,7 +23,7 @@ PAGE, KEPT = ROOT / "docs" / "tutorial.md", ROOT / "results" / "tutorial.json"
 EXTRAS = "export,serve"
 BLOCK = re.compile(r"^```(sh|python)\n(.*?)^```\n+(?:<!-- (tutorial-[\w-]+):)?", re.S | re.M)
 QUICK = {
-    "--updates 20000": "--updates 1000 --hidden 16",
+    "--updates 20000": "--updates 200 --hidden 16",
     "gridcount estimate ": "gridcount estimate --updates 100 --hidden 16 --members 4 ",
 }
 END, PORT = "<<end of block>>", "8080"

@@ -20,6 +20,7 @@ from rendering.training import (
     time_table,
     trials_table,
 )
+from rendering.tutorial import tutorial_texts
 
 
 def insert(path: Path, marker: str, text: str) -> None:
@@ -55,6 +56,8 @@ if __name__ == "__main__":
         insert(ROOT / "docs" / page, marker, text)
     insert(ROOT / "docs" / "tune.md", "tune", tune_tables())
     insert(ROOT / "docs" / "tune.md", "naive", naive_table())
+    for marker, text in tutorial_texts().items():
+        insert(ROOT / "docs" / "tutorial.md", marker, text)
     for marker, text in report_tables().items():
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():
