@@ -8,7 +8,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # what `browser` asks apt-get for: a browser, and a font so that pictures of pages have letters
 CHROMIUM := chromium fonts-dejavu-core
 
-.PHONY: demo test tests lint format browser postgres debian bench bench-data crosscheck docs figures results theory report-picture
+.PHONY: demo test tests lint format browser postgres debian bench bench-data crosscheck docs figures results theory tutorial report-picture
 
 demo: $(READY)  ## train GPC-SAC on a maze from logged data alone, and draw what it learnt
 	$(BIN)/gridcount train maze2d-umaze-v1 --preset fast --seeds 2
@@ -79,6 +79,13 @@ results: $(READY)  ## render docs/results.md from the measurements kept in resul
 theory: $(READY)  ## check the paper's theorems on problems whose truth is known, and render docs/theory.md
 	$(BIN)/gridcount theory --out docs/images
 	mv docs/images/theory.json results/theory.json
+	$(BIN)/python docs/render.py
+
+tutorial: $(READY)  ## play docs/tutorial.md from a clean virtual environment, and measure its truth over seeds; half an hour
+	rm -rf build/tutorial
+	$(BIN)/python benchmarks/tutorial.py build/tutorial/page --clean --keep
+	$(BIN)/python benchmarks/tutorial_truth.py build/tutorial/truth
+	$(BIN)/python benchmarks/tutorial_truth.py --draw
 	$(BIN)/python docs/render.py
 
 report-picture: $(READY)  ## the README's picture of a report, of the runs kept in results/

@@ -228,6 +228,7 @@ def report(out: Path) -> None:
         ]
         columns = {
             "fitted Q": [row["fitted_q"] for row in rows],
+            "fitted Q, lower limit": [[row["fitted_q"][1], *row["fitted_q"][1:]] for row in rows],
             "fitted Q, cautious": [[row["cautious"], *row["fitted_q"][1:]] for row in rows],
         } | {key: [row["others"][key] for row in rows] for key in rows[0]["others"]}
         true = np.array([row["truth"]["value"] for row in rows])

@@ -1,9 +1,9 @@
 """Requests per second of CPU that each HTTP framework serves: python benchmarks/frameworks.py [--keep].
 
-Every framework validates the same request of eight named numbers, does the same small computation and answers
-in JSON, behind the same server (uvicorn with httptools and uvloop). The server's own CPU time is measured, so
-a busy machine does not change the result. FastAPI and Litestar are not dependencies of gridcount: pip install
-fastapi litestar.
+Every framework validates the same request of eight named numbers, does the same small computation and
+answers in JSON, behind the same server (uvicorn with httptools and uvloop). The server's own CPU time is
+measured, so a busy machine does not change the result. FastAPI and Litestar are not dependencies of
+gridcount: pip install fastapi litestar.
 """
 
 import asyncio

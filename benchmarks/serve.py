@@ -2,8 +2,8 @@
 
 This process is the client. It sends one observation per request at a fixed rate, whether or not earlier
 answers have arrived, and measures each answer from when its request was due. In the middle of it the same
-policy is promoted again. Then it sends as fast as the service answers, and with --fuzz then requests of all
-kinds (schemathesis, a bounded number).
+policy is promoted again. Then it sends as fast as the service answers, and with --fuzz then requests of
+all kinds (schemathesis, a bounded number).
 """
 
 import asyncio

@@ -98,7 +98,7 @@ class Client:
 
 START = """
 import sys
-for name in ("jax", "equinox", "optax", "scipy", "h5py", "pandas"):  # a service needs none of them
+for name in ("jax", "equinox", "optax", "scipy", "h5py"):  # a service needs none of them
     sys.modules[name] = None
 from gridcount.cli import main
 sys.exit(main(sys.argv[1:]))

@@ -15,6 +15,7 @@ gridcount: offline reinforcement learning with count-based pessimism
   gridcount estimate RUN        estimate what a policy is worth from logged data alone
   gridcount export RUN          write a policy as ONNX for programs without gridcount
   gridcount serve RUN           answer requests for guarded decisions over HTTP
+  gridcount tune DATASET        choose an algorithm and its settings from logged data alone
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
   gridcount benchmark SUITE     run the experiments of a table or a figure
   gridcount support RUN         show where the log has a policy's actions; --out makes a page for the plant's owner
@@ -37,6 +38,7 @@ COMMANDS = (
     "estimate",
     "export",
     "serve",
+    "tune",
     "plot",
     "benchmark",
     "support",

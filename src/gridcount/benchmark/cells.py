@@ -18,6 +18,7 @@ from gridcount.data.load import load
 from gridcount.data.quality import check as checks
 from gridcount.data.store.download import published
 from gridcount.data.store.mazes import FORMAT, is_generated
+from gridcount.estimation.estimate import Settings
 from gridcount.files import decode_record, locked, read_record, write_whole
 from gridcount.training import run as runs
 from gridcount.training.divergence import Diverged
@@ -27,8 +28,23 @@ from gridcount.training.machine import peak_gigabytes
 from gridcount.training.plan import Plan, fingerprint, read_plan, settings
 from gridcount.training.results import facts_of, with_facts
 from gridcount.training.times import Times, add_times, keep_times
+from gridcount.transitions import Transitions
 
 SEEDS = "--seeds-"  # between a directory's experiment and its seeds
+
+
+@dataclass(frozen=True)
+class Estimated:
+    """How policies are estimated on the episodes that the plan holds out: one half ranks, the other confirms."""
+
+    settings: Settings  # of the estimates
+    after: tuple[int, ...]  # updates after which policies are estimated; the last are the cell's
+    bars: tuple[float, ...] = ()  # training stops after those updates if the lower limit is lower
+    confirm: bool = False  # estimate the last policies on the episodes that rank nothing
+
+    def identity(self) -> "Estimated":
+        """What the trained policies and their ranking depend on."""
+        return replace(self, bars=(), confirm=False)
 
 
 @dataclass(frozen=True)
@@ -39,6 +55,7 @@ class Cell:
     variant: str  # an ablation's setting; "" for the preset itself
     plan: Plan  # what is run
     scored: bool = True  # whether the suite rolls policies out at all
+    estimated: Estimated | None = None  # how policies are estimated on held-out episodes, if they are
 
     @property
     def algorithm(self) -> str:
@@ -93,6 +110,8 @@ class Cell:
             "environment": plan.named_environment,
             "scored": self.scored,
             **({"reading": reading} if reading else {}),  # which is newer than the first results
+            **({"hold_out": asdict(plan.split())} if plan.hold_out else {}),
+            **({"estimated": asdict(self.estimated.identity())} if self.estimated else {}),
             "suite": "",
             "variant": "",
             "preset": "",
@@ -149,8 +168,7 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
     """Train and score a cell in its directory, resuming if it was stopped; returns the rows of the results
     store."""
     with locked(directory / "cell"):  # a worker of a killed run may still be saving
-        plan = cell.plan if cell.scored else replace(cell.plan, environment=None)
-        experiment = Experiment.prepare(plan, load_checked(plan, show=_print_findings))
+        experiment, _ = prepare_cell(cell)
         found: list[Row] = []
         place = directory
         while experiment.plan.seeds:
@@ -167,6 +185,21 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
             else:
                 return found + rows_of(cell, place)
         return found
+
+
+def prepare_cell(cell: Cell) -> tuple[Experiment, Transitions]:
+    """A cell's experiment, and its whole log: held-out episodes included."""
+    data = load_cell(cell)
+    return Experiment.prepare(_planned(cell), data), data
+
+
+def load_cell(cell: Cell) -> Transitions:
+    """A cell's whole log, checked."""
+    return load_checked(_planned(cell), show=_print_findings)
+
+
+def _planned(cell: Cell) -> Plan:
+    return cell.plan if cell.scored else replace(cell.plan, environment=None)
 
 
 def _print_findings(name: str, findings: list[checks.Finding]) -> None:

@@ -29,6 +29,7 @@ def main(cell_file: str, directory: str, results: str, cores: str, parent: str, 
         )
     threading.Thread(target=_stop_with_parent, args=(int(parent),), daemon=True).start()
     from gridcount.benchmark.cells import Cell, run_cell
+    from gridcount.benchmark.estimated import run_estimated
     from gridcount.benchmark.store import write_rows
     from gridcount.evaluation.environments import trust
     from gridcount.plain_text import printable
@@ -41,8 +42,9 @@ def main(cell_file: str, directory: str, results: str, cores: str, parent: str, 
     for name in trusted:
         trust(name)
     try:
-        rows = run_cell(Cell.from_json(Path(cell_file).read_text()), Path(directory))
-        write_rows(Path(results), rows)
+        cell = Cell.from_json(Path(cell_file).read_text())
+        run = run_cell if cell.estimated is None else run_estimated
+        write_rows(Path(results), run(cell, Path(directory)))
     except Interrupted:
         return 130
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:

@@ -15,7 +15,7 @@ class GuardFlags:
     resolution: int | None = None
     fallback: tuple[
         str, ...
-    ] = ()  # nearest, clone, abstain, or the numbers of a fixed action; default: nearest, of an export its own
+    ] = ()  # nearest, clone, abstain, or a fixed action; default: nearest, of an export its own
 
     def guard(self, fallback: Named | tuple[float, ...] = "nearest") -> Guard:
         """The guard; `fallback` is the default."""

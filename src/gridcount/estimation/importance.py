@@ -6,10 +6,10 @@ step t of pi(a | s) / b(a | s). Products of many ratios are carried by few episo
 of episodes says how many.
 
 - importance sampling: mean over episodes of sum_t discount^t w_t r_t (per decision; Precup, Sutton and Singh
-2000);
+  2000);
 - weighted: the same with weights of mean 1 at every step (Thomas 2015);
 - doubly robust: sum_t discount^t (w_t (r_t - Q_t) + w_(t-1) V_t) with such weights (Thomas and Brunskill
-2016, arXiv:1604.00923).
+  2016, arXiv:1604.00923).
 """
 
 from typing import NamedTuple

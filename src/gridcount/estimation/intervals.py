@@ -1,6 +1,6 @@
 """Intervals of a mean over episodes whose values several networks estimate."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,8 @@ SHARED_ERROR = 2.0
 RESAMPLES = 2_000  # of the episodes, in a bootstrap
 
 
-class Interval(NamedTuple):
+@dataclass(frozen=True)
+class Interval:
     """An estimate and the limits that contain the truth with a confidence of 95 %."""
 
     value: float
@@ -25,7 +26,7 @@ class Interval(NamedTuple):
 
     def within(self, low: float, high: float) -> "Interval":
         """The same within what is possible."""
-        return Interval(*(float(np.clip(each, low, high)) for each in self))
+        return Interval(*(float(np.clip(each, low, high)) for each in (self.value, self.low, self.high)))
 
 
 def of_members(values: NDArray[np.float64], unseen: NDArray[np.bool_]) -> Interval:

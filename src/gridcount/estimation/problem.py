@@ -67,7 +67,8 @@ class Problem:
     data: Transitions  # all episodes
     fold: NDArray[
         np.int64
-    ]  # [episodes] members of the same fold never see the episode, and estimate it; NEVER: it is not estimated
+        # [episodes] members of the same fold never see the episode, and estimate it; NEVER: it is not estimated
+    ]
     policies: Mapping[str, Rule | None]  # name -> rule; None: the log's own actions
     discount: float  # 1: the undiscounted return within `horizon` steps
     horizon: int  # steps of the longest episode

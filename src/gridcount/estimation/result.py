@@ -11,6 +11,7 @@ from rich.table import Table
 from gridcount.estimation.intervals import Interval
 
 LEAST_EPISODES = 10  # below this many, an interval over episodes means nothing
+LEAVING = 0.25  # share of never seen actions from which leaving the log is named as the reason
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Estimate:
 
     name: str
     fitted_q: Interval  # mean return from the first states of the evaluated episodes, by fitted Q evaluation
-    cautious: float  # the same less what leaving the log may cost: rank policies by this
+    cautious: float  # the same less what leaving the log may cost
     gain: Interval | None  # over the log's policy; None for the log itself
     uncertainty: (
         float  # mean over its steps of 1/sqrt(n + 1), where the log has its action n times: 1 if never
@@ -65,8 +66,12 @@ class Estimates(Sequence[Estimate]):
         return iter(self.policies)
 
     def ranked(self) -> list[Estimate]:
-        """The best first, by the cautious estimate: leaving the log is not rewarded."""
-        return sorted(self.policies, key=lambda each: -each.cautious)
+        """The best first, by the lower limit of the fitted values.
+
+        It holds the disagreement of the networks and the cost of leaving the log, both of which grow where a
+        policy does what the log does not have.
+        """
+        return sorted(self.policies, key=lambda each: -each.fitted_q.low)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON takes it."""
@@ -78,6 +83,8 @@ class Estimates(Sequence[Estimate]):
         for each in self.policies:
             if each.verdict:
                 console.print(f"{each.name}: {each.verdict}", soft_wrap=True)
+        if any(each.others for each in self.policies):
+            console.print(self._weighted_table())
         for note in self.notes:
             console.print(f"note: {note}", soft_wrap=True)
 
@@ -95,38 +102,39 @@ class Estimates(Sequence[Estimate]):
         table = Table(title=f"Estimated {how}, from the first states of {self.episodes:,} episodes")
         for heading in ("policy", "fitted Q (95 %)", "cautious", "gain over the log (95 %)", "never seen"):
             table.add_column(heading, justify="left" if heading == "policy" else "right")
-        names = list(dict.fromkeys(name for each in self.policies for name in each.others))
-        for name in names:
-            table.add_column(f"{name} (effective episodes)", justify="right")
         for each in self.policies:
-            weighted = [
-                in_words(each.others[name].interval, each.others[name].effective)
-                for name in names
-                if name in each.others
-            ]
             table.add_row(
                 each.name,
                 in_words(each.fitted_q),
                 f"{each.cautious:.4g}",
                 "" if each.gain is None else in_words(each.gain),
                 f"{each.unseen:.0%}",
-                *weighted,
             )
         return table
 
+    def _weighted_table(self) -> Table:
+        """The estimates by importance weights: a row for each, so that intervals fit into a terminal."""
+        table = Table(title="The same by importance weights")
+        for heading in ("policy", "estimate", "return (95 %)", "effective episodes"):
+            table.add_column(heading, justify="right" if heading.endswith(("episodes", "%)")) else "left")
+        for each in self.policies:
+            for name, other in each.others.items():
+                table.add_row(each.name, name, in_words(other.interval), f"{other.effective:.1f}")
+        return table
 
-def in_words(interval: Interval, effective: float | None = None) -> str:
-    """An interval, and its effective number of episodes, as text."""
-    text = f"{interval.value:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
-    return text if effective is None else f"{text} ({effective:.1f})"
+
+def in_words(interval: Interval) -> str:
+    """An interval as text."""
+    return f"{interval.value:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
 
 
 def verdict(
-    gain: Interval, statistical: Interval, episodes: int, reproduces: bool | None
+    gain: Interval, statistical: Interval, unseen: float, episodes: int, reproduces: bool | None
 ) -> tuple[bool | None, str]:
     """Whether a policy is better than the log's with 95 % confidence, and why.
 
-    `gain` holds what leaving the log may cost, `statistical` does not.
+    `gain` holds what leaving the log may cost, `statistical` does not. `unseen` is the share of its actions that
+    the log never has.
     """
     limits = f"the gain is {gain.value:.4g}, between {gain.low:.4g} and {gain.high:.4g}"
     if episodes < LEAST_EPISODES:
@@ -143,10 +151,10 @@ def verdict(
         return True, f"better than the log's policy with 95 % confidence: yes, {limits}"
     if gain.high < 0:
         return False, f"better than the log's policy with 95 % confidence: no, it is worse; {limits}"
-    alone = statistical.low > 0 or statistical.high < 0
+    leaves = unseen >= LEAVING or statistical.low > 0 or statistical.high < 0
     why = (
         "its actions leave the log too far for their values to be known"
-        if alone
+        if leaves
         else "the log holds too few episodes to tell the difference"
     )
     return None, f"cannot say whether it is better than the log's policy: {limits}; {why}"

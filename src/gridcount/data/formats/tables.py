@@ -90,7 +90,8 @@ def _open_parts(name: str, parts: list[Path], columns: Columns) -> Iterator[Open
     """Files one after the other; they must have the same columns."""
     with _open_file(parts[0], columns) as first:
         names = first.names
-    notes = [f"{len(parts):,} files were read as one table, from {parts[0].name} to {parts[-1].name}"]
+    several = f"{len(parts):,} files were read as one table, from {parts[0].name} to {parts[-1].name}"
+    notes = [several] if len(parts) > 1 else []
 
     def pieces(wanted: list[str], kinds: Kinds, problems: Problems) -> Iterator[Arrays]:
         for part in parts:

@@ -1,5 +1,4 @@
-"""The folder of an export: the policy as an ONNX graph, the log's counts, a contract, and a reader that needs
-no gridcount.
+"""The folder of an export: an ONNX graph, the log's counts, a contract, and a reader without gridcount.
 
 Each file stands alone; the folder appears under its name when all of them are complete.
 """
