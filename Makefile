@@ -2,6 +2,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Python keeps the bytecode of what it imports; without it every start compiles all of JAX from source again
+unexport PYTHONDONTWRITEBYTECODE
 
 # what `browser` asks apt-get for: a browser, and a font so that pictures of pages have letters
 CHROMIUM := chromium fonts-dejavu-core
@@ -93,4 +95,5 @@ report-picture: $(READY)  ## the README's picture of a report, of the runs kept 
 $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -c 'import gridcount.commands.train'
 	touch $(READY)

@@ -1,22 +1,31 @@
-"""Make the logs of the suite `anonymous` and import each under a name that says nothing to gridcount.
+"""Make the logs of the suite `anonymous`, import each under a name that says nothing, and score what was
+learnt.
 
-The three plants are simulated here, and so is the maze unless D4RL's file of it was downloaded before. The others are taken from
-D4RL-format files in a folder:
+The three plants are simulated here, and so is the maze unless D4RL's file of it was downloaded before. The
+others are taken from D4RL-format files in a folder, which may lack some:
 
-    python benchmarks/anonymous.py FOLDER      # with hopper-medium-v2.hdf5 and so on; without some, name the others with --only
-    gridcount benchmark anonymous
-    python benchmarks/anonymous.py --describe results/anonymous.json    # what the logs themselves return, for the docs' table
+    python benchmarks/anonymous.py FOLDER                 # with hopper-medium-v2.hdf5 and so on
+    gridcount benchmark anonymous --out OUT
+    python benchmarks/anonymous.py --score OUT results/anonymous.json      # for the table in the docs
+
+The last command rolls out the last policy of every cell, and of the plants also the people who made the log.
+Returns vary much between episodes (rain, faults), so each mean has its standard error.
 """
 
 import json
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import numpy as np
+
+import gridcount as gc
+from gridcount.benchmark.suites import read_suite
 from gridcount.cli import main
 from gridcount.data.load import load
 from gridcount.data.store.local import imported_names
-from gridcount.envs.plant_logs import write_log
+from gridcount.envs.plant_logs import behaviour_of, write_log
 
 PLANTS = {  # plant -> rows, columns of the action, their ends in the plant's units
     "tank": (20_000, "valve,heater", ("0", "0"), ("100", "100")),
@@ -24,6 +33,8 @@ PLANTS = {  # plant -> rows, columns of the action, their ends in the plant's un
     "dosing": (20_000, "dose", ("0",), ("10",)),
 }
 PREFIX = "stranger-"
+EPISODES = 200  # per policy
+STARTS = 1000  # the seed of their starts, which training does not use
 COPIES = {
     f"{family}-{tier}": f"{family}-{tier}-v2.hdf5"
     for family in ("hopper", "walker2d", "halfcheetah")
@@ -54,22 +65,42 @@ def store(source: str, name: str, *flags: str) -> None:
         sys.exit(f"{source} could not be imported")
 
 
-def describe(out: Path) -> None:
-    """Write how large each log is and what its own episodes return on average."""
-    found = {name: load(name, memory_map=True) for name in imported_names() if name.startswith(PREFIX)}
-    facts = {
-        name: {
-            "transitions": len(data),
-            "episodes": len(data.episode_returns),
-            "mean_return": float(data.episode_returns.mean()),
-        }
-        for name, data in found.items()
-    }
-    out.write_text(json.dumps(facts, indent=2) + "\n")
+def score(out: Path, results: Path) -> None:
+    """Write what each log returns, and what the last policy of every finished cell in `out` returns."""
+    kept: dict[str, Any] = json.loads(results.read_text()) if results.exists() else {}
+    suite = read_suite("anonymous")
+    for name in [name for name in imported_names() if name in suite.datasets]:
+        entry = kept.setdefault(name, {})
+        log = load(name, memory_map=True)
+        entry["log"] = {"transitions": len(log), **summary(log.episode_returns)}
+        plant = name.removeprefix(PREFIX)
+        if plant in PLANTS:
+            entry["behaviour"] = rolled_out(behaviour_of(plant, seed=STARTS), suite.environments[name])
+    for directory in sorted((out / "cells").iterdir()):
+        run = gc.Run(directory)
+        name, algorithm = run.config["dataset"], run.config["algorithm"]
+        policy = run.policy()
+        if name in suite.datasets and policy.updates == run.config["updates"]:
+            entry = kept.setdefault(name, {}).setdefault("policies", {})
+            entry[algorithm] = {"updates": policy.updates, "seed": policy.seed}
+            entry[algorithm] |= rolled_out(policy, suite.environments[name])
+            print(name, algorithm, entry[algorithm], flush=True)
+    results.write_text(json.dumps(kept, indent=2) + "\n")
+
+
+def rolled_out(policy: Any, environment: str) -> dict[str, float]:
+    """The mean return of episodes that start as those of every other policy here."""
+    return summary(gc.evaluate(policy, environment, episodes=EPISODES, seed=STARTS).returns)
+
+
+def summary(returns: Any) -> dict[str, float]:
+    """The mean of returns and its standard error."""
+    error = float(np.std(returns, ddof=1) / len(returns) ** 0.5)
+    return {"episodes": len(returns), "mean": float(np.mean(returns)), "standard_error": error}
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--describe"]:
-        describe(Path(sys.argv[2]))
+    if sys.argv[1:2] == ["--score"]:
+        score(Path(sys.argv[2]), Path(sys.argv[3]))
         sys.exit()
     make(Path(sys.argv[1]) if len(sys.argv) > 1 else None)

@@ -1,7 +1,8 @@
-"""Measure the promises on data: one million 17-d transitions checked in under 5 s within 1.5 times their memory, loaded in under 1 s,
-and imported from any format in memory that does not grow with the log.
+"""Measure the promises on data: one million 17-d transitions checked in under 5 s within 1.5 times their
+memory, loaded in under 1 s, and imported from any format in memory that does not grow with the log.
 
-Run with `python benchmarks/data_room.py`; it writes about 3 GB below a temporary folder, removes it, and prints a table.
+Run with `python benchmarks/data_room.py`; it writes about 3 GB below a temporary folder, removes it, and
+prints a table.
 """
 
 import os
@@ -149,7 +150,8 @@ def main() -> None:
             ).stdout.split()
             seconds, peak = float(output[-2]), float(output[-1])
             print(
-                f"{case:42} {seconds:7.2f} s  {peak:7.0f} MiB more at the peak, {peak / own:.2f} times the data"
+                f"{case:42} {seconds:7.2f} s  {peak:7.0f} MiB more at the peak, {peak / own:.2f} times the"
+                " data"
             )
 
 

@@ -1,8 +1,10 @@
-"""Estimates against truth: python benchmarks/estimates.py RUNS OUT [--only umaze hopper pen] [--step train estimate truth report].
+"""Estimates against truth: python benchmarks/estimates.py RUNS OUT [--only umaze hopper pen] [--step train
+estimate truth report].
 
-Policies are checkpoints of GPC-SAC or GPC-Anchor along training, SAC or TD3 (which leave the data), BC, a rule that does nothing, and the
-policy that made the log; all are trained with --hold-out 0.1 (step train). Truth is the mean discounted return of roll-outs in the
-environment, and of the log's own episodes for its policy. Finished parts are kept in RUNS and OUT, and skipped.
+Policies are checkpoints of GPC-SAC or GPC-Anchor along training, SAC or TD3 (which leave the data), BC, a
+rule that does nothing, and the policy that made the log; all are trained with --hold-out 0.1 (step train).
+Truth is the mean discounted return of roll-outs in the environment, and of the log's own episodes for its
+policy. Finished parts are kept in RUNS and OUT, and skipped.
 """
 
 import argparse
@@ -144,7 +146,8 @@ def roll_out(rule: Any, setting: Setting, starts: Any) -> Any:
 
 
 def log_truth(setting: Setting, data: gridcount.Transitions) -> Any:
-    """[episodes] discounted returns of the log's own policy; None where its episodes are cut off and did not go on."""
+    """[episodes] discounted returns of the log's own policy; None where its episodes are cut off and did
+    not go on."""
     lengths = data.episode_lengths
     starts = np.cumsum(lengths) - lengths
     goes_on = setting.environment.startswith("maze2d")  # a maze's log is one trajectory, whose goal changes
@@ -225,6 +228,7 @@ def report(out: Path) -> None:
         ]
         columns = {
             "fitted Q": [row["fitted_q"] for row in rows],
+            "fitted Q, lower limit": [[row["fitted_q"][1], *row["fitted_q"][1:]] for row in rows],
             "fitted Q, cautious": [[row["cautious"], *row["fitted_q"][1:]] for row in rows],
         } | {key: [row["others"][key] for row in rows] for key in rows[0]["others"]}
         true = np.array([row["truth"]["value"] for row in rows])

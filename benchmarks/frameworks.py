@@ -1,8 +1,9 @@
 """Requests per second of CPU that each HTTP framework serves: python benchmarks/frameworks.py [--keep].
 
-Every framework validates the same request of eight named numbers, does the same small computation and answers in JSON, behind the
-same server (uvicorn with httptools and uvloop). The server's own CPU time is measured, so a busy machine does not change the result.
-FastAPI and Litestar are not dependencies of gridcount: pip install fastapi litestar.
+Every framework validates the same request of eight named numbers, does the same small computation and
+answers in JSON, behind the same server (uvicorn with httptools and uvloop). The server's own CPU time is
+measured, so a busy machine does not change the result. FastAPI and Litestar are not dependencies of
+gridcount: pip install fastapi litestar.
 """
 
 import asyncio
@@ -77,7 +78,8 @@ def fastapi_app() -> Any:
 
 
 def serve(name: str, descriptor: int) -> None:
-    """Serve one framework on an open socket; print the CPU seconds at each line read, and end with the input."""
+    """Serve one framework on an open socket; print the CPU seconds at each line read, and end with the
+    input."""
     import uvicorn
     import uvloop
 
@@ -153,7 +155,8 @@ def main(words: list[str]) -> None:
         if importlib.util.find_spec(name) is not None:
             found[name] = {"version": version(name), "requests_per_cpu_second": round(measure(name))}
             print(
-                f"{name} {found[name]['version']}: {found[name]['requests_per_cpu_second']:,} requests per second of CPU"
+                f"{name} {found[name]['version']}: {found[name]['requests_per_cpu_second']:,} requests per"
+                " second of CPU"
             )
     if "--keep" in words:
         KEPT.write_text(json.dumps(found, indent=2) + "\n")

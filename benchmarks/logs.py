@@ -1,6 +1,8 @@
-"""Measure the import of logs as they come: memory as the log grows, within a limit, and DuckDB beside the project's own readers.
+"""Measure the import of logs as they come: memory as they grow, within a limit, and DuckDB beside our own
+readers.
 
-Run with `python benchmarks/logs.py`; it writes about 4 GB below a temporary folder, removes it, and keeps results/logs.json for the docs.
+Run with `python benchmarks/logs.py`; it writes about 2 GB below a temporary folder and removes it.
+The results are kept in results/logs.json for the docs.
 CPU seconds are those of the process, so other work on the machine changes them little.
 """
 
@@ -20,7 +22,8 @@ GROWTH = {
     "in order": (500_000, 1_000_000, 2_000_000, 4_000_000),
     "shuffled": (500_000, 1_000_000, 2_000_000),
 }
-LIMITED_ROWS, LIMITED_DIM, LIMIT = 1_500_000, 80, 256  # MiB that the process may fill
+LIMITED_ROWS, LIMITED_PART, LIMITED_DIM = 1_400_000, 100_000, 80
+LIMIT = 256  # MiB that the process may fill
 CSV_ROWS, SORT_ROWS = 250_000, 3_000_000
 
 # A process of its own for each, so that its peak of memory is its own too.
@@ -39,7 +42,8 @@ CSV = {
 from gridcount.data.formats.csv_dialect import find_dialect
 from gridcount.data.formats.csv_table import csv_pieces
 dialect = find_dialect(path)
-rows = sum(len(piece["reward"]) for piece in csv_pieces(path, dialect, dialect.names, {"episode": "id"}, print))
+pieces = csv_pieces(path, dialect, dialect.names, {"episode": "id"}, print)
+rows = sum(len(piece["reward"]) for piece in pieces)
 """,
     "DuckDB": """
 import duckdb
@@ -47,7 +51,8 @@ connection = duckdb.connect(config={"memory_limit": "256MB", "threads": 1})
 names = [name.strip('"') for name in open(path).readline().strip().split(",")]
 types = "{" + ", ".join(f"'{name}': 'VARCHAR'" for name in names) + "}"
 # a value that is not a number must be known with its row, so the text is kept where the cast fails
-cast = ", ".join(f'''try_cast("{n}" as double) as "{n}", case when try_cast("{n}" as double) is null then "{n}" end''' for n in names)
+number = 'try_cast("{0}" as double)'
+cast = ", ".join((number + ' as "{0}", case when ' + number + ' is null then "{0}" end').format(name) for name in names)
 query = f"select {cast} from read_csv('{path}', columns={types}, auto_detect=false, header=true, delim=',')"
 rows = sum(batch.num_rows for batch in connection.sql(query).to_arrow_reader(65536))
 """,
@@ -146,10 +151,23 @@ def measure_growth(folder: Path) -> list[dict[str, Any]]:
 
 def measure_limit(folder: Path) -> dict[str, Any]:
     """A shuffled log of several times the memory that `ulimit -d` gives, imported and checked."""
-    parts = folder / "limited"
-    write_parts(parts, LIMITED_ROWS, LIMITED_DIM, True)
+    parts, count = folder / "limited", LIMITED_ROWS // LIMITED_PART
+    parts.mkdir()
+    rng = np.random.default_rng(0)
+    for part in range(
+        count
+    ):  # Arrow itself needs a few megabytes per column of a Parquet file, so these are .npz files
+        step = part + count * rng.permutation(LIMITED_PART)
+        wave = np.sin(step[:, None] / 5000 + np.arange(LIMITED_DIM), dtype=np.float32)
+        log = {
+            "obs": wave,
+            "action": rng.uniform(-1, 1, (LIMITED_PART, 1)),
+            "reward": rng.normal(size=LIMITED_PART),
+        }
+        np.savez(parts / f"{part}.npz", episode=step // EPISODE, step=step, **log)  # type: ignore[arg-type]
     command = f"{sys.executable} -m gridcount data"
-    script = f"ulimit -d {LIMIT * 1024}; {command} import {parts} --time step --name limited && {command} check limited"
+    script = f"ulimit -d {LIMIT * 1024}; {command} import {parts} --time step --name limited"
+    script += f" && {command} check limited"
     environment = os.environ | {"GRIDCOUNT_HOME": str(folder / "home"), "OPENBLAS_NUM_THREADS": "1"}
     done = subprocess.run(["sh", "-c", script], env=environment, capture_output=True, text=True)
     if done.returncode > 1:
@@ -178,16 +196,14 @@ def measure_engines(folder: Path) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Measure all, and keep the results."""
-    results: dict[str, Any] = {}
-    with tempfile.TemporaryDirectory() as name:
-        for what, measure in {
-            "engines": measure_engines,
-            "growth": measure_growth,
-            "limited": measure_limit,
-        }.items():
-            results[what] = measure(Path(name))
-            (ROOT / "results" / "logs.json").write_text(json.dumps(results, indent=1) + "\n")
+    """Measure all, or the parts that are named, and keep the results."""
+    path = ROOT / "results" / "logs.json"
+    parts = {"engines": measure_engines, "growth": measure_growth, "limited": measure_limit}
+    results = json.loads(path.read_text()) if path.exists() else {}
+    for name in sys.argv[1:] or parts:
+        with tempfile.TemporaryDirectory() as folder:
+            results[name] = parts[name](Path(folder))
+        path.write_text(json.dumps(results, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""What training from memory-mapped columns costs beside training from memory: the same updates, in turns, in one run."""
+"""What training from memory-mapped columns costs beside training from memory: the same updates, in turns,
+in one run."""
 
 import os
 import tempfile

@@ -1,4 +1,5 @@
-"""The size of a kept policy, the time to load it in a new process, and the time of a decision: python benchmarks/policy.py RUN."""
+"""The size of a kept policy, the time to load it in a new process, and the time of a decision: python
+benchmarks/policy.py RUN."""
 
 import json
 import statistics
@@ -45,7 +46,8 @@ def main(run: str) -> None:
     print(f"{folder}: {size / 1e6:.2f} MB; JAX imported: {any(each['jax'] for each in found)}")
     print(f"loaded in {load:.3f} s after `import gridcount`")
     print(
-        f"first decision {1e6 * first:.0f} us, then {1e6 * median:.0f} us in the median and {1e6 * p99:.0f} us at p99"
+        f"first decision {1e6 * first:.0f} us, then {1e6 * median:.0f} us in the median and {1e6 * p99:.0f}"
+        " us at p99"
     )
 
 

@@ -1,8 +1,9 @@
 """The service under load on the loopback interface: python benchmarks/serve.py RUN [--fuzz] [--keep].
 
-This process is the client. It sends one observation per request at a fixed rate, whether or not earlier answers have arrived, and
-measures each answer from when its request was due. In the middle of it the same policy is promoted again. Then it sends as fast as the
-service answers, and with --fuzz then requests of all kinds (schemathesis, a bounded number).
+This process is the client. It sends one observation per request at a fixed rate, whether or not earlier
+answers have arrived, and measures each answer from when its request was due. In the middle of it the same
+policy is promoted again. Then it sends as fast as the service answers, and with --fuzz then requests of
+all kinds (schemathesis, a bounded number).
 """
 
 import asyncio
@@ -48,7 +49,8 @@ async def connect(port: int) -> list[Connection]:
 
 
 async def at_a_rate(port: int, body: Any, promote: str) -> tuple[list[float], Counter[int], int]:
-    """Seconds of each answer and how many had each status, while policies are promoted; returns their number, too."""
+    """Seconds of each answer and how many had each status, while policies are promoted; returns their
+    number, too."""
     free: asyncio.Queue[Connection] = asyncio.Queue()
     for connection in await connect(port):
         free.put_nowait(connection)

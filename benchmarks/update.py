@@ -1,17 +1,20 @@
 """How close each algorithm's update comes to the machine's own limit, all measured in one run on one core.
 
-Prints, for every algorithm with its paper's networks and batch (17-d observations, 6-d actions, as HalfCheetah's), milliseconds per
-update, the floating-point operations of a step, how many times the machine's matrix-multiply time for those operations it takes, both at
-the rate of large square matrices and at that of the update's own, mostly small ones; and its cost relative to SAC beside the paper's ratio;
-what counting costs; and how long ranking two million states takes. Rates are the best of several rounds, taken in turns, because a shared
-machine slows down but never speeds up. With --keep the figures go to results/bench.json, and the ratios to where `gridcount algorithms`
-finds them.
+Prints, for every algorithm with its paper's networks and batch (17-d observations, 6-d actions, as
+HalfCheetah's), milliseconds per update, the floating-point operations of a step, how many times the machine's
+matrix-multiply time for those operations it takes, both at the rate of large square matrices and at that of
+the update's own, mostly small ones; and its cost relative to SAC beside the paper's ratio; what counting
+costs; and how long ranking two million states takes. Rates are the best of several rounds, taken in turns,
+because a shared machine slows down but never speeds up. With --keep the figures go to results/bench.json, and
+the ratios to where `gridcount algorithms` finds them; a run during which the machine was busy with other work
+is not kept.
 """
 
 import argparse
 import json
 import os
 import platform
+import sys
 import time
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -29,6 +32,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from busy import Busy, reason_not_to_keep
 from rich.console import Console
 from rich.table import Table
 
@@ -103,7 +107,8 @@ def training(algorithm: Any, data: Transitions) -> Work:
 
 
 def update_work(algorithm: Any, state: Any, batch: Any, key: Any) -> tuple[float, dict[Shape, float]]:
-    """Operations and matrix multiplications of an update; where a policy learns every other update, the mean of the two kinds."""
+    """Operations and matrix multiplications of an update; where a policy learns every other update, the
+    mean of the two kinds."""
     every = getattr(algorithm, "policy_every", 1)
     kinds = [_work_at(algorithm, state, batch, key, count if every > 1 else None) for count in range(every)]
     products: Counter[Shape] = sum((found for _, found in kinds), Counter())
@@ -117,7 +122,8 @@ def _work_at(
 ) -> tuple[float, Counter[Shape]]:
     """With the counter a constant the compiler keeps only the branch that is taken.
 
-    XLA counts what it compiled, but a loop's body only once: the further rounds of matrix multiplications are added.
+    XLA counts what it compiled, but a loop's body only once: the further rounds of matrix multiplications are
+    added.
     """
 
     def update(state: Any, batch: Any, key: Any) -> Any:
@@ -177,7 +183,8 @@ def operations(products: Mapping[Shape, float]) -> float:
 
 
 def counting(algorithm: GPCSAC, data: Transitions) -> Callable[[], float]:
-    """A function that maps, counts and reads as an update does, and nothing else; tells the seconds of one."""
+    """A function that maps, counts and reads as an update does, and nothing else; tells the seconds of
+    one."""
     prepared = algorithm.prepare(data)
     state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
     cells = jnp.asarray(np.concatenate([prepared.rows.state_cell[:256], prepared.rows.next_state_cell[:256]]))
@@ -203,7 +210,8 @@ def counting(algorithm: GPCSAC, data: Transitions) -> Callable[[], float]:
 
 
 def multiplication(stack: int, rows: int, inner: int, columns: int) -> Callable[[], float]:
-    """A function that multiplies a stack of matrices with NumPy's BLAS, several times if they are small; tells the seconds of one stack."""
+    """A function that multiplies a stack of matrices with NumPy's BLAS, several times if they are small;
+    tells the seconds of one stack."""
     rng = np.random.default_rng(0)
     a, b = (
         rng.normal(size=shape).astype(np.float32) for shape in ((stack, rows, inner), (stack, inner, columns))
@@ -221,8 +229,8 @@ def multiplication(stack: int, rows: int, inner: int, columns: int) -> Callable[
     return run
 
 
-def main() -> None:
-    """Measure and print."""
+def main() -> int:
+    """Measure and print; the exit code is 1 if figures were to be kept and the machine was busy."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--only", nargs="*", default=sorted(ALGORITHMS), help="algorithms to measure beside SAC"
@@ -245,10 +253,11 @@ def main() -> None:
         shape: multiplication(*shape) for shape in shapes
     }
     console.print("measuring", style="dim")
-    best = dict.fromkeys(runs, float("inf"))
+    best, busy = dict.fromkeys(runs, float("inf")), Busy()
     for _ in range(ROUNDS):
         for name, run in runs.items():
             best[name] = min(best[name], run())
+    others, waiting = busy.cores()
     peak = operations({LARGE: 1}) / best[LARGE]
 
     updates = {
@@ -268,6 +277,8 @@ def main() -> None:
     StateCells.fit(states, bins=5)
     figures = {
         "machine": f"{_processor()}, one core, jax {jax.__version__}",
+        "other_cores": others,
+        "waiting_share": waiting,
         "updates": updates,
         "matmul_gigaflops": peak / 1e9,
         "counting_milliseconds": best["counting"] * 1e3,
@@ -275,13 +286,24 @@ def main() -> None:
         "ranking_seconds": time.perf_counter() - started,
     }
     show(figures, console)
+    if reason := reason_not_to_keep(others, waiting):
+        console.print(f"The machine was busy: {reason}.", style="bold")
+        if options.keep:
+            console.print("Nothing was kept. Stop the other processes and measure again.")
+            return 1
     if options.keep:
-        ratios = {name: round(row["relative"], 2) for name, row in updates.items()}
-        if set(options.only) == set(ALGORITHMS):
-            KEPT.write_text(json.dumps(figures, indent=2) + "\n")
-        else:  # a table is of one run; a ratio to SAC is its own
-            ratios = json.loads(RATIOS.read_text()) | {name: ratios[name] for name in options.only}
-        RATIOS.write_text(json.dumps(dict(sorted(ratios.items(), key=lambda item: item[1])), indent=2) + "\n")
+        keep(figures, options.only)
+    return 0
+
+
+def keep(figures: dict[str, Any], only: list[str]) -> None:
+    """Write the figures where the docs find them, and the ratios to SAC where `gridcount algorithms` does."""
+    ratios = {name: round(row["relative"], 2) for name, row in figures["updates"].items()}
+    if set(only) == set(ALGORITHMS):
+        KEPT.write_text(json.dumps(figures, indent=2) + "\n")
+    else:  # a table is of one run; a ratio to SAC is its own
+        ratios = json.loads(RATIOS.read_text()) | {name: ratios[name] for name in only}
+    RATIOS.write_text(json.dumps(dict(sorted(ratios.items(), key=lambda item: item[1])), indent=2) + "\n")
 
 
 def show(figures: dict[str, Any], console: Console) -> None:
@@ -324,4 +346,4 @@ def _processor() -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -1,7 +1,8 @@
-"""Losses of CQL, IQL and TD3+BC beside d3rlpy's, an implementation nobody here wrote: same batch, same weights, same random numbers.
+"""Losses of CQL, IQL and TD3+BC beside d3rlpy's, an implementation nobody here wrote: same batch, same
+weights, same random numbers.
 
-d3rlpy wants PyTorch and an old Gymnasium, so this runs in a virtual environment of its own: `make crosscheck`, which also records what
-came out in results/crosscheck.json.
+d3rlpy wants PyTorch and an old Gymnasium, so this runs in a virtual environment of its own: `make
+crosscheck`, which also records what came out in results/crosscheck.json.
 """
 
 import json
@@ -121,9 +122,8 @@ class Given:
 
 
 def test_cql(monkeypatch: pytest.MonkeyPatch) -> None:
-    algorithm = CQL(
-        **FIELDS, entropy_backup=True, conservatism=5.0
-    )  # d3rlpy bootstraps the mean action where entropy is left out
+    # d3rlpy bootstraps the mean action where entropy is left out
+    algorithm = CQL(**FIELDS, entropy_backup=True, conservatism=5.0)
     prepared = algorithm.prepare(log())
     batch = jax.tree.map(jnp.asarray, prepared.rows)
     fresh = algorithm.init(jax.random.key(0), prepared.rows)

@@ -3,12 +3,13 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-# Tests compile the same few programs again and again, in this process and in others: keep them for the session, in one place for all
-# workers.
+# Tests compile the same few programs again and again, in this process and in others: keep them for the
+# session, in one place for all workers.
 if "PYTEST_XDIST_WORKER" not in os.environ:
     _COMPILED = tempfile.TemporaryDirectory(prefix="gridcount-compiled-")
     os.environ["JAX_COMPILATION_CACHE_DIR"] = _COMPILED.name
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    os.environ["PJRT_NPROC"] = "1"  # as gridcount trains; it must be set before JAX starts
     # And they compile much and run little: half the time is the compiler's even without its optimisations.
     os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
 

@@ -1,4 +1,5 @@
-"""A Gymnasium environment whose returns are known: it pays the valve's setting, and ends where its start says."""
+"""A Gymnasium environment whose returns are known: it pays the valve's setting, and ends where its start
+says."""
 
 import csv
 from pathlib import Path

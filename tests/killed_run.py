@@ -1,4 +1,5 @@
-"""A run that kills itself (kill -9, no clean-up) at a certain update and moment, whatever else the machine does.
+"""A run that kills itself (kill -9, no clean-up) at a certain update and moment, whatever else the machine
+does.
 
 Called with the number of updates, the moment, and the words of `gridcount`.
 """

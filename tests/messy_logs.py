@@ -17,7 +17,8 @@ UNITS = ["", "s", "°C", "Pa", "%", "€"]
 
 
 def clean_rows(episodes: int = 6, length: int = 40) -> Rows:
-    """Numbers with few digits, so that every way of writing them is exact; the pressure changes every fourth step."""
+    """Numbers with few digits, so that all ways of writing are exact; the pressure changes every fourth
+    step."""
     rng, rows = np.random.default_rng(0), []
     for episode in range(episodes):
         temperature, pressure = 20.0, 101_325.0

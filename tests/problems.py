@@ -62,7 +62,8 @@ def chain() -> Transitions:
 
 
 def bandit() -> Transitions:
-    """One decision, whatever the observation: reward rises towards the right, but the log has a gap right of EDGE, where it falls."""
+    """One decision, whatever the observation: reward rises towards the right, but the log has a gap right
+    of EDGE, where it falls."""
     rng = np.random.default_rng(0)
     action = rng.uniform(-1, EDGE, (2000, 1)).astype(np.float32)
     still = rng.uniform(-1, 1, (2000, 1)).astype(np.float32)
@@ -71,10 +72,12 @@ def bandit() -> Transitions:
 
 
 def bandit_reward(action: NDArray[np.float32]) -> NDArray[np.float32]:
-    """What an action is truly worth: 1 + a up to the edge of the log, then steeply less, down to -1.2 at a = 1."""
+    """What an action is truly worth: 1 + a up to the edge of the log, then steeply less, down to -1.2 at a
+    = 1."""
     return np.where(action <= EDGE, 1 + action, 1 + EDGE - 3 * (action - EDGE)).astype(np.float32)
 
 
 def overestimate(actions: Any, q: Any) -> float:
-    """How far the values a learner gives its own actions in the bandit lie above their true reward, on average."""
+    """How far the values a learner gives its own actions in the bandit lie above their true reward, on
+    average."""
     return float(np.mean(np.asarray(q) - bandit_reward(np.asarray(actions)[:, 0])))

@@ -1,4 +1,5 @@
-"""Results in the store's own schema, of experiments that never ran: their numbers are drawn from a seeded generator."""
+"""Results in the store's own schema, of experiments that never ran: their numbers are drawn from a seeded
+generator."""
 
 import csv
 import io
@@ -77,7 +78,8 @@ def make_rows(
 
 
 def make_results(hostile: str = "") -> list[Row]:
-    """A table beside the paper's, an ablation and a cost suite; `hostile` is a dataset's name that must not become markup."""
+    """A table beside the paper's, an ablation and a cost suite; `hostile` is a dataset's name that must
+    not become markup."""
     mazes = ("maze2d-umaze-v1", "maze2d-medium-v1", "maze2d-large-v1")
     levels = {"gpc-sac": 120.0, "sac": 30.0, "cql": 55.0, "iql": 60.0}
     rows = [
@@ -112,7 +114,8 @@ def section_of(rows: list[Any], **facts: Any) -> Any:
 
 
 def headlines(path: Path) -> dict[tuple[str, str, str, str], list[float]]:
-    """Each seed's mean of its last three scores, from the file itself: (suite, algorithm, variant, dataset) -> seeds."""
+    """Each seed's mean of its last three scores, from the file itself: (suite, algorithm, variant,
+    dataset) -> seeds."""
     scores: dict[tuple[str, str, str, str], dict[int, list[tuple[int, float]]]] = defaultdict(
         lambda: defaultdict(list)
     )

@@ -1,4 +1,5 @@
-"""Four and five seeds for a few updates on whatever devices there are; prints their weights. Run by test_sharding.py."""
+"""Four and five seeds for a few updates on whatever devices there are; prints their weights. Run by
+test_sharding.py."""
 
 import json
 from typing import Any

@@ -1,4 +1,5 @@
-"""A policy of random numbers with the counts of a small log, written as a run writes it, and a service that decides with it."""
+"""A policy of random numbers with the counts of a small log, written as a run writes it, and a service
+that decides with it."""
 
 import http.client
 import json
@@ -97,7 +98,7 @@ class Client:
 
 START = """
 import sys
-for name in ("jax", "equinox", "optax", "scipy", "h5py", "pandas"):  # a service needs none of them
+for name in ("jax", "equinox", "optax", "scipy", "h5py"):  # a service needs none of them
     sys.modules[name] = None
 from gridcount.cli import main
 sys.exit(main(sys.argv[1:]))

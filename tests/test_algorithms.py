@@ -122,7 +122,8 @@ def expected_ood(
     counts: Counter[tuple[int, ...]],
     epoch: int = 1,
 ) -> dict[str, float]:
-    """The paper's OOD loss, Eq. 6 to 8, written again in NumPy: counts by a dictionary, networks only called."""
+    """The paper's OOD loss, Eq. 6 to 8, written again in NumPy: counts by a dictionary, networks only
+    called."""
     draw = draw_actions(state.learner.policy, batch, key)
     halves = [
         (batch.observation, draw.action, batch.state_cell),
@@ -183,7 +184,8 @@ def cells_of(state: Any, state_cells: Any, action: Any) -> list[tuple[int, ...]]
 def test_the_ood_loss_is_the_paper_s_over_many_updates(
     algorithm: GPCSAC, table: SparseTable | None, make_log: MakeLog
 ) -> None:
-    """Fails if an OOD term, the floor, the logarithm, the count update, the most visits or what is subtracted for the log is left out."""
+    """Fails if an OOD term, the floor, the logarithm, the count update, the most visits or what is
+    subtracted for the log is left out."""
     data = make_log(rows=64)
     data.observation[:] = np.round(data.observation / 2)  # few state cells, so that counts grow
     data.next_observation[:] = np.round(data.next_observation / 2)
@@ -248,7 +250,8 @@ def test_normalised_networks_learn_the_same_whatever_the_log_s_units(name: str, 
 def test_sac_bootstraps_the_smaller_critic_less_the_entropy_s_price_and_stops_at_terminals(
     make_log: MakeLog,
 ) -> None:
-    """Fails if a critic, the entropy or the terminals are left out of the target, or the policy's loss climbs one critic alone."""
+    """Fails if a critic, the entropy or the terminals are left out of the target, or the policy's loss
+    climbs one critic alone."""
     prepared, state, _ = start(SAC(**SMALL, critic_rate=1e-30), make_log())
     batch = jax.tree.map(lambda column: jnp.asarray(column[30:62]), prepared.rows)._replace(
         terminated=jnp.arange(32) % 2 == 0
@@ -277,7 +280,8 @@ def test_sac_bootstraps_the_smaller_critic_less_the_entropy_s_price_and_stops_at
 
 
 def test_sac_learns_the_exact_values_of_a_chain() -> None:
-    """Its soft values differ from these only by temperature times entropy, and the temperature is tuned away here."""
+    """Its soft values differ from these only by temperature times entropy, and the temperature is tuned
+    away here."""
     algorithm = SAC(
         hidden=(32, 32), batch_size=64, critic_rate=3e-3, policy_rate=3e-3, discount=0.8, target_step=0.05
     )

@@ -44,7 +44,8 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "training": {*LOW, *TYPES, *LEARNERS, "data", "envs", "evaluation"},
     "estimation": {*LOW, *TYPES, *LEARNERS, "data", "training"},
     "report": {*LOW, *TYPES, *LEARNERS, "data", "envs", "evaluation", "training"},
-    "benchmark": {*LOW, *TYPES, *LEARNERS, "data", "envs", "evaluation", "training"},
+    "benchmark": {*LOW, *TYPES, *LEARNERS, "data", "envs", "estimation", "evaluation", "training"},
+    "tuning": {*LOW, *TYPES, *LEARNERS, "benchmark", "data", "estimation", "terminal", "training"},
 }
 TOP = {"__init__", "__main__", "api", "cli", "commands", "help_cache", "terminal"}  # may import all
 SIMULATORS = {"gymnasium", "gymnasium_robotics", "mujoco"}

@@ -1,4 +1,5 @@
-"""Baselines as the code does them that they are compared with: thresholds, weights and penalties, and the presets that have them."""
+"""Baselines as the code does them that they are compared with: thresholds, weights and penalties, and the
+presets that have them."""
 
 import math
 from dataclasses import replace
@@ -16,7 +17,7 @@ from gridcount.algorithms.cql import CQL, threshold
 from gridcount.algorithms.td3_cvae import TD3CVAE
 from gridcount.algorithms.uwac import UWAC
 from gridcount.losses import conservative_gap, weighted_bellman_loss
-from gridcount.training.run import settings
+from gridcount.training.plan import settings
 
 
 def start(algorithm: Any, make_log: MakeLog) -> tuple[Any, Any, Any]:
@@ -112,7 +113,8 @@ def test_the_paper_preset_of_uwac_is_the_authors_code() -> None:
 
 
 def test_the_bonus_is_divided_by_the_square_of_the_dimensions_in_target_and_policy(make_log: MakeLog) -> None:
-    """Fails where either use of the bonus forgets to: with two dimensions a weight of 4 is then a weight of 1."""
+    """Fails where either use of the bonus forgets to: with two dimensions a weight of 4 is then a weight
+    of 1."""
     fields: dict[str, Any] = {**SMALL, "cvae_hidden": (16,), "cvae_updates": 5}
     research, state, batch = start(
         TD3CVAE(**fields, average_bonus=True, target_penalty=4.0, policy_penalty=4.0), make_log

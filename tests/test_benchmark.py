@@ -1,4 +1,5 @@
-"""Suites of experiments: what runs, what is kept, and that nothing is lost, doubled or mixed, wherever it runs."""
+"""Suites of experiments: what runs, what is kept, and that nothing is lost, doubled or mixed, wherever it
+runs."""
 
 import contextlib
 import io
@@ -10,7 +11,6 @@ import subprocess
 import sys
 import threading
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,15 @@ from rich.console import Console
 
 from gridcount.benchmark.calibrate import estimate
 from gridcount.benchmark.cells import Cell, Progress, Status, diverged_rows, run_cell, seeds_of
-from gridcount.benchmark.local import missing
 from gridcount.benchmark.overview import Overview
+from gridcount.benchmark.remaining import missing
 from gridcount.benchmark.store import read_results
 from gridcount.benchmark.suites import Suite, narrow, read_suite
 from gridcount.cli import main
 from gridcount.report.scores import headline_scores, in_words
 from gridcount.training import run as runs
 from gridcount.training.divergence import Diverged
+from gridcount.training.plan import Plan
 
 SUITE = """
 title = "two algorithms in a maze"
@@ -100,7 +101,7 @@ def test_a_store_row_says_what_it_is_and_where_it_came_from(
 def test_a_finished_suite_runs_nothing_again_and_more_seeds_run_alone(finished: tuple[Path, Path]) -> None:
     cells = read_suite(str(finished[0])).cells()
     assert missing(cells, finished[1]) == []
-    more = missing([replace(cell, seeds=(0, 1, 2)) for cell in cells], finished[1])
+    more = missing([cell.changed(seeds=(0, 1, 2)) for cell in cells], finished[1])
     assert [cell.seeds for cell in more] == [(2,), (2,)]
 
 
@@ -108,17 +109,21 @@ def test_another_config_or_other_data_is_never_mixed_with_an_old_one(
     finished: tuple[Path, Path], maze_file: Path, tmp_path: Path
 ) -> None:
     cells = read_suite(str(finished[0])).cells()
-    assert len(missing([replace(cell, updates=400) for cell in cells], finished[1])) == 2
+    assert len(missing([cell.changed(updates=400) for cell in cells], finished[1])) == 2
     assert (
-        len(missing([replace(cell, changes=cell.changes | {"discount": 0.9}) for cell in cells], finished[1]))
+        len(
+            missing(
+                [cell.changed(fields=cell.plan.fields | {"discount": 0.9}) for cell in cells], finished[1]
+            )
+        )
         == 2
     )
     other = tmp_path / "other.hdf5"
     other.write_bytes(maze_file.read_bytes() + b" ")
-    assert len(missing([replace(cell, data=str(other)) for cell in cells], finished[1])) == 2
+    assert len(missing([cell.changed(dataset=str(other)) for cell in cells], finished[1])) == 2
     moved = tmp_path / "moved.hdf5"
     moved.write_bytes(maze_file.read_bytes())
-    assert missing([replace(cell, data=str(moved)) for cell in cells], finished[1]) == []
+    assert missing([cell.changed(dataset=str(moved)) for cell in cells], finished[1]) == []
 
 
 def test_a_suite_killed_in_the_middle_finishes_only_what_is_missing(
@@ -184,11 +189,12 @@ def test_a_cell_that_fails_says_why_this_time(
 def test_one_seed_of_two_that_diverges_leaves_the_other_its_run(
     finished: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Training is told to explode for seed 1 once both were trained; seed 0 then has what it had beside it."""
+    """Training is told to explode for seed 1 once both were trained; seed 0 then has what it had beside
+    it."""
     cell = next(cell for cell in read_suite(str(finished[0])).cells() if cell.algorithm == "sac")
     train = runs.train
 
-    def exploding(plan: runs.Plan, *words: Any, **named: Any) -> None:
+    def exploding(plan: Plan, *words: Any, **named: Any) -> None:
         train(plan, *words, **named)
         if 1 in plan.seeds:
             raise Diverged(1, "metric 'critic_loss' became inf", 300, "")
@@ -242,7 +248,8 @@ def test_numbers_below_one_are_refused(flag: str, suite: Path, capsys: pytest.Ca
 def test_where_data_comes_from_is_told_by_the_data(
     maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A generated file, one that says nothing of itself, and an imported log, which may be replaced under its name."""
+    """A generated file, one that says nothing of itself, and an imported log, which may be replaced under
+    its name."""
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "cache"))
     cell = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), data={"maze2d-umaze-v1": str(maze_file)}).cells()[
         0
@@ -252,21 +259,21 @@ def test_where_data_comes_from_is_told_by_the_data(
     with h5py.File(silent, "r+") as file:
         del file.attrs["generator"]
     assert cell.origin().startswith("generated ")
-    named = replace(cell, data=cell.dataset)
+    named = cell.changed(dataset=cell.dataset)
     before = named.key()
     monkeypatch.setattr("gridcount.benchmark.cells.FORMAT", 999)
     assert named.key() != before  # what another recipe generates is other data
-    assert replace(cell, data=str(silent)).origin().startswith("own ")
-    assert replace(cell, data=str(silent), dataset="hopper-medium-v2").origin().startswith("re-collected ")
+    assert cell.changed(dataset=str(silent)).origin().startswith("own ")
+    assert cell.changed(dataset=str(silent), name="hopper-medium-v2").origin().startswith("re-collected ")
     assert main(["data", "import", str(maze_file), "--name", "mine"]) == 0
-    mine = replace(cell, data="mine", dataset="mine")
+    mine = cell.changed(dataset="mine", name="mine")
     assert mine.origin().startswith("own ")
     assert len(mine.origin()) > len("own ")
 
 
 def test_an_estimate_is_not_shorter_than_the_longest_cell() -> None:
     long, short = (
-        Cell("s", name, "maze2d-umaze-v1", "", "fast", {}, (0, 1), updates, 100, 1, "maze2d-umaze-v1")
+        Suite("s", "t", ("maze2d-umaze-v1",), (name,), seeds=2, updates=updates).cells()[0]
         for name, updates in (("sac", 10_000), ("bc", 1_000))
     )
     per_update = {long.label: 1.0, short.label: 1.0}
@@ -319,7 +326,7 @@ def test_a_log_may_have_any_name(suite: Path, tmp_path: Path) -> None:
     cells = narrow(read_suite(str(suite)), ("sac",))
     assert missing(cells, tmp_path / "out") == []
     shutil.rmtree(tmp_path / "out" / "results")
-    more = missing([replace(cells[0], seeds=(0, 1, 2))], tmp_path / "out")
+    more = missing([cells[0].changed(seeds=(0, 1, 2))], tmp_path / "out")
     assert [cell.seeds for cell in more] == [(0, 1), (2,)]  # what was begun goes on as it was
 
 
@@ -327,7 +334,7 @@ def test_a_log_may_have_any_name(suite: Path, tmp_path: Path) -> None:
     "seeds", [(0,), (0, 1, 2), (3, 5, 6), tuple(range(1000)), (*range(40), *range(50, 90))]
 )
 def test_any_number_of_seeds_has_a_directory(seeds: tuple[int, ...], suite: Path, tmp_path: Path) -> None:
-    directory = replace(read_suite(str(suite)).cells()[0], seeds=seeds).directory(tmp_path)
+    directory = read_suite(str(suite)).cells()[0].changed(seeds=seeds).directory(tmp_path)
     directory.mkdir()
     assert seeds_of(directory.name) == seeds
 
@@ -335,9 +342,9 @@ def test_any_number_of_seeds_has_a_directory(seeds: tuple[int, ...], suite: Path
 def test_seeds_that_run_apart_are_told_apart() -> None:
     cell = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",)).cells()[0]
     overview = Overview(
-        Console(quiet=True), [replace(cell, seeds=(0, 1)), replace(cell, seeds=(2,))], lambda cell: Progress()
+        Console(quiet=True), [cell.changed(seeds=(0, 1)), cell.changed(seeds=(2,))], lambda cell: Progress()
     )
-    assert overview.label(replace(cell, seeds=(2,))) == "sac, maze2d-umaze-v1, seeds 2"
+    assert overview.label(cell.changed(seeds=(2,))) == "sac, maze2d-umaze-v1, seeds 2"
 
 
 def test_a_node_with_other_data_says_so_instead_of_training_on_it(suite: Path) -> None:
@@ -426,8 +433,8 @@ def test_scores_are_shown_whole_on_a_narrow_terminal(
 def test_a_cell_survives_json_and_its_key_forgets_only_the_seeds(suite: Path) -> None:
     cell = read_suite(str(suite)).cells()[0]
     assert Cell.from_json(cell.to_json()) == cell
-    assert replace(cell, seeds=(7,)).key() == cell.key()
-    assert replace(cell, episodes=9).key() != cell.key()
+    assert cell.changed(seeds=(7,)).key() == cell.key()
+    assert cell.changed(episodes=9).key() != cell.key()
 
 
 @pytest.mark.filterwarnings(

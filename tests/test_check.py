@@ -1,4 +1,5 @@
-"""The check finds each problem that is put into a clean log, where it is, and is silent on clean and genuine data."""
+"""The check finds each problem that is put into a clean log, where it is, and is silent on clean and
+genuine data."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,5 @@
-"""The command line as people meet it: help at once, mistakes answered with what exists, output that suits a log file."""
+"""The command line as people meet it: help at once, mistakes answered with what exists, output that suits
+a log file."""
 
 import os
 import re
@@ -81,8 +82,12 @@ def test_train_explains_the_flags_of_the_algorithm_named(said: Said) -> None:
 @pytest.mark.parametrize(
     ("words", "meant", "listed"),
     [
-        (["trian", UMAZE], "train", "algorithms, benchmark, data, evaluate, plot, report, theory, train"),
-        (["data", "mak", UMAZE], "make", "info, make"),
+        (
+            ["trian", UMAZE],
+            "train",
+            "algorithms, benchmark, data, estimate, evaluate, export, plot, report, serve, support, theory, train, tune",
+        ),
+        (["data", "mak", UMAZE], "make", "info, list, make"),
         (["train", "maze2d-umase-v1"], UMAZE, "hopper-medium-v2"),
         (["data", "info", "hoper-medium-v2"], "hopper-medium-v2", UMAZE),
         (["data", "make", "maze2d-lrge-v1"], "maze2d-large-v1", UMAZE),

@@ -75,12 +75,14 @@ def test_cells_number_the_range_from_zero_to_bins_and_saturate_at_the_margin(
 
 
 def paper_code(cell: tuple[int, int], partitions: int) -> int:
-    """Eq. 3 for a two-dimensional space, in the form of the appendix's examples: the second digit weighs 1, the first `partitions`."""
+    """Eq. 3 for a two-dimensional space, in the form of the appendix's examples: the second digit weighs
+    1, the first `partitions`."""
     return cell[0] * partitions + cell[1]
 
 
 def test_the_appendix_example_collides_for_the_paper_and_not_for_us() -> None:
-    """The appendix: with m = 2, v(0, 1) = v(1, -1) = 1, so an OOD cell borrows the count of a cell in the data."""
+    """The appendix: with m = 2, v(0, 1) = v(1, -1) = 1, so an OOD cell borrows the count of a cell in the
+    data."""
     assert paper_code((0, 1), 2) == paper_code((1, -1), 2) == 1
     data = np.array([[0, 0], [2, 2]], np.float32)
     grid = Grid.fit(data, bins=2, margin=3.0)
@@ -93,7 +95,8 @@ def test_the_appendix_example_collides_for_the_paper_and_not_for_us() -> None:
 
 
 def test_the_appendix_remedy_only_moves_the_collisions_outwards_while_ours_has_none() -> None:
-    """With alpha = 2 and m = 6, v(s, a) = v(s - k, a + 6k): cells {0, 1, 2} meet others from 4 below or 6 above on."""
+    """With alpha = 2 and m = 6, v(s, a) = v(s - k, a + 6k): cells {0, 1, 2} meet others from 4 below or 6
+    above on."""
     near = [(s, a) for s in range(3) for a in range(-3, 6)]
     assert len({paper_code(cell, 6) for cell in near}) < len(near)
     assert paper_code((1, 2), 6) == paper_code((2, -4), 6)
@@ -119,7 +122,8 @@ def test_ten_million_cells_in_512_megabytes_agree_with_a_dictionary(dims: int, b
     exact: dict[int, int] = {}
     agree = error = reads = 0.0
     for _ in range(10_000_000 // block):
-        # Half the stream returns to popular places, half is nearly always new: both ends of what a policy does.
+        # Half the stream returns to popular places, half is nearly always new: both ends of what a policy
+        # does.
         state = np.where(
             rng.random(block) < 0.5, rng.integers(0, 20_000, block), rng.integers(0, 2_000_000, block)
         )

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from gridcount.data.formats.d4rl import read_hdf5, write_hdf5
 
 DATA = Path(__file__).parent / "data"
-REPLAY = (
-    DATA / "hopper_medium_replay-v1.hdf5"
-)  # float64, rewards (N, 1), flags as floats, next_observations, two terminals
+# float64, rewards (N, 1), flags as floats, next_observations, two terminals
+REPLAY = DATA / "hopper_medium_replay-v1.hdf5"
 EXPERT = DATA / "pen-expert-v1.hdf5"  # no next_observations, two timeouts
 
 Columns = dict[str, NDArray[Any]]
@@ -84,7 +83,8 @@ def test_derived_successors_equal_the_recorded_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("terminals", "timeouts", "steps", "ends"),
     [
-        # what is kept, as (observation, next observation), and the positions among it at which an episode ends
+        # what is kept, as (observation, next observation), and the positions among it at which an episode
+        # ends
         (
             "00000",
             "00100",

@@ -1,4 +1,5 @@
-"""A hundred ways to damage a file, each from a seed: no traceback, no hang, always the file's name and what is wrong."""
+"""A hundred ways to damage a file, each from a seed: no traceback, no hang, always the file's name and
+what is wrong."""
 
 import io
 import shutil
@@ -189,7 +190,8 @@ CASES = [(".hdf5", damage) for damage in HDF5_ONLY] + [
 
 
 def outcome(path: Path) -> str | None:
-    """The message a file ends in, or None where it loads; any other error is a traceback and fails the test."""
+    """The message a file ends in, or None where it loads; any other error is a traceback and fails the
+    test."""
     try:
         load(path)
     except (ValueError, FileNotFoundError) as error:

@@ -157,8 +157,8 @@ def test_what_is_larger_than_half_the_memory_must_be_imported_first(
         assert main([*command, str(csv)]) == 2
         error = " ".join(capsys.readouterr().err.split())
         assert (
-            f"more than half of this machine's memory; import it first, so that it stays on disk: gridcount data import {csv}"
-            in error
+            "more than half of this machine's memory; import it first, so that it stays on disk: gridcount"
+            f" data import {csv}" in error
         )
     assert (
         main(["data", "check", str(csv), "--scale-actions", *MAPPING]) == 0

@@ -13,7 +13,8 @@ from gridcount.training.logs import Row
 
 ROOT = Path(__file__).parent.parent
 NAMES = ("algorithm", "dataset", "variant")
-# Runs made before the paper preset had the published floor, initialisation and 32-bit codes: docs/results.md says so beside them.
+# Runs made before the paper preset had the published floor, initialisation and 32-bit codes: docs/results.md
+# says so beside them.
 BEFORE = {
     "gpc-sac--maze2d-umaze-v1--bcb38e9f6b": {
         "q_floor": "auto",
@@ -34,7 +35,8 @@ def test_rendering_the_docs_again_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_what_was_measured_is_what_its_suite_runs_today() -> None:
-    """Or a finished cell would be run again. Of files that are not here only the digest is known, so only generated data is looked at."""
+    """Or a finished cell would be run again. Of files that are not here only the digest is known, so only
+    generated data is looked at."""
     experiments: dict[tuple[str, str], list[Row]] = defaultdict(list)
     for row in read_results(*sorted((ROOT / "results").glob("*.parquet"))):
         if row["source"] == "generated":
@@ -48,7 +50,7 @@ def test_what_was_measured_is_what_its_suite_runs_today() -> None:
         }
         every = min(row["updates"] for row in rows if row["updates"])
         cells = [
-            replace(cell, changes=cell.changes | BEFORE.get(key, {}))
+            cell.changed(fields=cell.plan.fields | BEFORE.get(key, {}))
             for cell in replace(read_suite(suite), evaluate_every=every, **ways).cells()
         ]
         own = [

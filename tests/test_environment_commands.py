@@ -1,4 +1,5 @@
-"""Environments from the command line: a user's own, one that is missing, one a dataset names, and doing without."""
+"""Environments from the command line: a user's own, one that is missing, one a dataset names, and doing
+without."""
 
 import json
 import re
@@ -18,7 +19,7 @@ from gridcount.data.load import import_log, load
 from gridcount.evaluation import environments
 from gridcount.evaluation.environments import ENVIRONMENTS, dimensions
 from gridcount.training.logs import read_rows
-from gridcount.training.run import read_plan
+from gridcount.training.plan import read_plan
 
 Float32 = NDArray[np.float32]
 DATA = Path(__file__).parent / "data"
@@ -205,7 +206,8 @@ def test_a_minari_set_is_scored_where_it_says_it_was_collected(
         ("broken", "no environment is known for this dataset"),
         (
             {"id": "Hoppper-v9"},
-            "the log was collected in Hoppper-v9, which cannot be created here: unknown environment 'Hoppper-v9'",
+            "the log was collected in Hoppper-v9, which cannot be created here: unknown environment"
+            " 'Hoppper-v9'",
         ),
         (
             {"id": "Hopper-v5", "kwargs": {"healthy_reward": 2}},
@@ -213,7 +215,8 @@ def test_a_minari_set_is_scored_where_it_says_it_was_collected(
         ),
         (
             {"id": "HalfCheetah-v5"},
-            "the dataset needs an environment of 11 observation and 3 action dimensions, but HalfCheetah-v5 is",
+            "the dataset needs an environment of 11 observation and 3 action dimensions, but HalfCheetah-v5"
+            " is",
         ),
     ],
 )

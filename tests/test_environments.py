@@ -1,4 +1,5 @@
-"""Environments for evaluation: what a name stands for, episodes with known returns, D4RL's rules, and doing without."""
+"""Environments for evaluation: what a name stands for, episodes with known returns, D4RL's rules, and
+doing without."""
 
 import re
 from pathlib import Path
@@ -134,9 +135,8 @@ def lengths(seed: int, episodes: int) -> NDArray[np.float32]:
 
 
 def test_a_finished_episode_stays_finished_and_adds_no_reward() -> None:
-    result = evaluate(
-        setting(7.0), CORRIDOR, episodes=30, seed=1
-    )  # the corridor itself refuses a step after its end
+    # the corridor itself refuses a step after its end
+    result = evaluate(setting(7.0), CORRIDOR, episodes=30, seed=1)
     length = lengths(1, 30)
     assert length.min() < corridor.LIMIT < length.max()
     np.testing.assert_array_equal(result.returns, 7.0 * np.minimum(length, corridor.LIMIT))

@@ -41,7 +41,8 @@ def observations(rows: int = 10_000) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 def away_from_edges(policy: gridcount.Policy, states: Any) -> Any:
-    """Where an action is not at the edge of a bin, so that two ways to multiply matrices cannot count it differently."""
+    """Where an action is not at the edge of a bin, so that two ways to multiply matrices cannot count it
+    differently."""
     edges, scaled = policy.log.actions.edges, policy.scaled(states)
     return (np.abs(scaled[..., None] - edges) > EDGE).all(axis=(1, 2))
 

@@ -15,7 +15,8 @@ from gridcount.cli import main
 from gridcount.data.load import load as load_data
 from gridcount.files.archive import numbered, save_arrays
 from gridcount.training.checkpoints import load
-from gridcount.training.run import read_plan, restore_policies
+from gridcount.training.plan import read_plan
+from gridcount.training.restoring import restore_policies
 
 SHORT = [
     "--env",

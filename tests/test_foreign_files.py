@@ -319,9 +319,8 @@ def test_a_reader_that_aborts_is_a_message_and_the_next_file_is_read(
 
 
 def test_two_swapped_bytes_on_which_arrow_aborts_are_a_message(capsys: pytest.CaptureFixture[str]) -> None:
-    path = (
-        EXCERPTS / "two-bytes-swapped.parquet"
-    )  # pyarrow 26 ends its process with it; another version may refuse it
+    # pyarrow 26 ends its process with it; another version may refuse it
+    path = EXCERPTS / "two-bytes-swapped.parquet"
     for words in (["data", "info", str(path)], ["report", str(path)]):
         assert main(words) == 2
         assert f"error: {path}: " in capsys.readouterr().err

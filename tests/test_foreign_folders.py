@@ -1,4 +1,5 @@
-"""Folders and tables from somebody else: no link leads out of them, and a full disk or memory is told as that."""
+"""Folders and tables from somebody else: no link leads out of them, and a full disk or memory is told as
+that."""
 
 import errno
 import shutil

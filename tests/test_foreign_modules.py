@@ -1,4 +1,5 @@
-"""A file from somebody else may name an environment, but only the command line can have a module imported for it."""
+"""A file from somebody else may name an environment, but only the command line can have a module imported
+for it."""
 
 import json
 import os
@@ -54,7 +55,8 @@ environments = {{ valve = "{environment}" }}
 
 @pytest.fixture
 def mark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A file that the foreign module leaves when it is imported; the module is on the path, an imported log is in the cache."""
+    """A file that the foreign module leaves when it is imported; the module is on the path, an imported
+    log is in the cache."""
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
     folder = tmp_path / "modules"
     folder.mkdir()
@@ -145,24 +147,19 @@ def test_a_suite_is_scored_in_a_typed_module_also_where_its_cells_are_processes(
 def test_a_worker_trusts_what_it_is_told_and_not_its_cell(
     mark: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    fields = {
-        "suite": "s",
-        "algorithm": "bc",
+    plan = {
         "dataset": "valve",
-        "variant": "",
-        "preset": "fast",
-        "changes": {"hidden": [8]},
-    }
-    planned = {
+        "environment": FOREIGN,
+        "algorithm": "bc",
+        "fields": {"hidden": [8]},
         "seeds": [0],
         "updates": 20,
         "evaluate_every": 20,
         "episodes": 2,
-        "data": "valve",
-        "environment": FOREIGN,
+        "fingerprint": "",
     }
     cell = tmp_path / "cell.json"
-    cell.write_text(json.dumps(fields | planned))
+    cell.write_text(json.dumps({"suite": "s", "variant": "", "plan": plan}))
     assert (
         worker(
             str(cell), str(tmp_path / "run"), str(tmp_path / "results.parquet"), "any 1", str(os.getppid())

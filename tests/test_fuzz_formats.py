@@ -1,4 +1,5 @@
-"""Some 950 damaged and hostile tables, each from a seed: no traceback, no hang, no other file read, bounded memory."""
+"""Some 950 damaged and hostile tables, each from a seed: no traceback, no hang, no other file read,
+bounded memory."""
 
 import faulthandler
 import io
@@ -373,7 +374,8 @@ def no_longer_than(seconds: int, what: str) -> Iterator[None]:
 
 
 def read(path: Path) -> Transitions | str:
-    """What a file holds, or the message that it ends in; any other error is a traceback and fails the test."""
+    """What a file holds, or the message that it ends in; any other error is a traceback and fails the
+    test."""
     try:
         return load(path)
     except (ValueError, FileNotFoundError) as error:

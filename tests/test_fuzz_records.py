@@ -1,4 +1,5 @@
-"""The project's own files after somebody edited or damaged them: each is read or refused by name, never with a traceback."""
+"""The project's own files after somebody edited or damaged them: each is read or refused by name, never
+with a traceback."""
 
 import json
 import random
@@ -16,7 +17,8 @@ from gridcount.benchmark.suites import narrow, read_suite
 from gridcount.cli import main
 from gridcount.data.load import import_log, load
 from gridcount.files.archive import numbered
-from gridcount.training import run as runs
+from gridcount.training.plan import algorithm_of
+from gridcount.training.restoring import restore_policies
 
 SHORT = [
     "--env",
@@ -50,7 +52,8 @@ Attempt = Callable[[], object]
 
 
 def refusals(path: Path, contents: "list[bytes]", *attempts: Attempt) -> int:
-    """How many of these contents are refused; a refusal is a ValueError or OSError that names the file, or exit code 2."""
+    """How many of these contents are refused; a refusal is a ValueError or OSError that names the file, or
+    exit code 2."""
     refused = 0
     for content in contents:
         path.write_bytes(content)
@@ -69,7 +72,7 @@ def test_config(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = run / "config.json"
     contents = list(fuzz.variants(1, json.loads(path.read_bytes()), 120))
     report = ["report", str(run), "--no-figures"]
-    assert refusals(path, contents, lambda: main(report), lambda: runs.algorithm_of(run)) > 120
+    assert refusals(path, contents, lambda: main(report), lambda: algorithm_of(run)) > 120
     assert "Traceback" not in capsys.readouterr().err
 
 
@@ -101,7 +104,7 @@ def test_environment(run: Path) -> None:
 
 def test_records_of_checkpoints(run: Path, maze_file: Path) -> None:
     (newest,) = numbered(run / "checkpoints")
-    prepared = runs.algorithm_of(run).prepare(load(str(maze_file)))
+    prepared = algorithm_of(run).prepare(load(str(maze_file)))
     with np.load(newest) as file:
         arrays = {name: file[name] for name in file.files}
     newest.unlink()
@@ -116,7 +119,7 @@ def test_records_of_checkpoints(run: Path, maze_file: Path) -> None:
     def restore(content: bytes) -> int:
         with between.open("wb") as written:
             np.savez(written, **(arrays | {"run": np.frombuffer(content, np.uint8)}))
-        return runs.restore_policies(run, prepared)[2]
+        return restore_policies(run, prepared)[2]
 
     assert restore(json.dumps(record).encode()) == 33
     refused = 0

@@ -37,7 +37,8 @@ def actions(prepared: Any, state: Any, observation: Any) -> Any:
 
 
 def habit(misleading: float = 0.0) -> Transitions:
-    """A log of one decision that is nearly always 0.9; rewards rise to the left by `misleading`, as far as the few others show."""
+    """A log of one decision that is nearly always 0.9; rewards rise to the left by `misleading`, as far as
+    the few others show."""
     rng = np.random.default_rng(0)
     action = np.where(rng.random(2000) < 0.99, 0.9, rng.uniform(-1, 1, 2000)).astype(np.float32)[:, None]
     state = rng.uniform(-1, 1, (2000, 2)).astype(np.float32)
@@ -89,7 +90,8 @@ def test_the_anchor_alone_keeps_the_policy_near_the_log() -> None:
 
 
 def fork(rows: int = 4000) -> Transitions:
-    """A decision, right or left, and then another one: on the left the log does nearly the same, on the right it pays a little more."""
+    """A decision, right or left, and then another one: on the left the log does nearly the same, on the
+    right it pays a little more."""
     rng = np.random.default_rng(5)
     first = np.arange(rows) % 2 == 0
     action = rng.uniform(-1, 1, rows)

@@ -80,7 +80,8 @@ def test_in_many_dimensions_columns_that_never_go_together_are_not_seen() -> Non
 
 
 def test_resolutions_are_nested_and_mean_bins_per_column() -> None:
-    """In one dimension: the log has [0, 1/2) and 1, so a state between is seen only as far as its half, quarter and so on."""
+    """In one dimension: the log has [0, 1/2) and 1, so a state between is seen only as far as its half,
+    quarter and so on."""
     state = np.append(np.linspace(0, 0.45, 10_000), np.ones(50)).astype(np.float32)[:, None]
     seen = SeenStates.over(state).visited(state, np.arange(len(state)))
     asked = np.array([[0.2], [0.9], [0.6], [-0.5], [1.5]], np.float32)

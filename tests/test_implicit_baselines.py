@@ -1,4 +1,5 @@
-"""BC, IQL and UWAC: what each learns where the answer is known, and that its distinguishing term is what brings it about."""
+"""BC, IQL and UWAC: what each learns where the answer is known, and that its distinguishing term is what
+brings it about."""
 
 from dataclasses import replace
 from itertools import pairwise
@@ -30,7 +31,8 @@ GOOD, SHARE = 0.5, 0.25  # the action that pays at the second, and how often the
 
 
 def fork() -> Transitions:
-    """Two states in a row; only the second pays, 1 for the action GOOD, which the log takes in a quarter of its rows, 0 for -GOOD."""
+    """Two states in a row; only the second pays, 1 for the action GOOD, which the log takes in a quarter
+    of its rows, 0 for -GOOD."""
     rng = np.random.default_rng(0)
     second = np.arange(4000) % 2 == 1
     good = np.repeat(rng.permutation(2000) < 2000 * SHARE, 2)  # at the second state exactly SHARE of the rows
@@ -41,7 +43,8 @@ def fork() -> Transitions:
 
 
 def fork_value(expectile: float) -> float:
-    """The expectile of the second state's rewards: where the pull of the good rows upwards equals that of the others downwards."""
+    """The expectile of the second state's rewards: where the pull of the good rows upwards equals that of
+    the others downwards."""
     up, down = expectile * SHARE, (1 - expectile) * (1 - SHARE)
     return up / (up + down)
 
@@ -65,7 +68,8 @@ def test_bc_gives_the_log_s_mean_action_and_stays_in_its_data() -> None:
 
 
 def test_bc_of_the_best_episodes_gives_their_action() -> None:
-    """Each step of the bandit is an episode: its best tenth lies just under the edge of the log. Fails if best_share is ignored."""
+    """Each step of the bandit is an episode: its best tenth lies just under the edge of the log. Fails if
+    best_share is ignored."""
     prepared, state = learn(BC(**FIELDS, best_share=0.1), bandit(), 1500)
     best = bandit().action[bandit().reward >= np.quantile(bandit().reward, 0.9)]
     assert len(prepared.rows.reward) == 200
@@ -137,7 +141,8 @@ def implicit_states() -> dict[float, Any]:
 def test_iql_s_values_are_the_expectiles_of_the_log(
     expectile: float, implicit_states: dict[float, Any]
 ) -> None:
-    """At 0.5 they are the values of the log's own policy, towards 1 the best the log supports. Fails with a symmetric loss."""
+    """At 0.5 they are the values of the log's own policy, towards 1 the best the log supports. Fails with
+    a symmetric loss."""
     state, second = implicit_states[expectile], fork_value(expectile)
     if expectile == 0.5:
         assert second == SHARE  # what the log's policy earns
@@ -311,7 +316,8 @@ def test_the_weight_is_beta_over_the_variance_up_to_its_limit() -> None:
 
 
 def test_uwac_s_losses_are_weighted_bellman_and_weighted_value_within_the_bound(make_log: MakeLog) -> None:
-    """Written again in NumPy from the values of the passes. Fails without either weight, the blend, the best action or the bound."""
+    """Written again in NumPy from the values of the passes. Fails without either weight, the blend, the
+    best action or the bound."""
     fields = {
         "spectral_norm": False,
         "warmup_updates": 0,

@@ -1,4 +1,5 @@
-"""Imports that are killed, disks that are full and users who press Ctrl-C twice: what is kept is whole, and the way on is told."""
+"""Imports that are killed, disks that are full and users who press Ctrl-C twice: what is kept is whole,
+and the way on is told."""
 
 import errno
 import multiprocessing
@@ -251,7 +252,8 @@ def read_until(process: "subprocess.Popen[str]", words: str) -> str:
 
 
 def interrupt_twice(process: "subprocess.Popen[str]", moment: str) -> str:
-    """Press Ctrl-C when a line with these words comes, and again as soon as the first is answered; what the process says."""
+    """Press Ctrl-C when a line with these words comes, and again as soon as the first is answered; what
+    the process says."""
     said = read_until(process, moment)
     process.send_signal(signal.SIGINT)
     said += read_until(process, "stop")

@@ -1,4 +1,5 @@
-"""What is said of a policy that no environment scored: counted from the log alone, true at the default, and with a way out."""
+"""What is said of a policy that no environment scored: counted from the log alone, true at the default,
+and with a way out."""
 
 import json
 from pathlib import Path

@@ -79,7 +79,8 @@ def test_the_picture_is_rgb_and_shows_walls_goal_and_particle() -> None:
 
 
 def test_free_motion_follows_euler_with_implicit_damping() -> None:
-    # v' = v + h (100 a - v) / (mass + h), x' = x + h v': damping 1 enters the Euler step implicitly, as MuJoCo does it
+    # v' = v + h (100 a - v) / (mass + h), x' = x + h v': damping 1 enters the Euler step implicitly, as
+    # MuJoCo does it
     physics = Physics(task(UMAZE).walls)
     x, v = 1.0, 0.3
     state = np.array([[3.0, x, 0.0, v]])
@@ -245,6 +246,17 @@ def test_without_the_simulator_the_error_says_what_to_install() -> None:
     assert run.stderr.strip().splitlines()[-1].endswith("pip install 'gridcount[envs]'")
 
 
+def test_training_on_a_log_of_ones_own_imports_no_simulator() -> None:
+    code = (
+        "import sys; sys.modules |= dict.fromkeys(['gymnasium', 'mujoco']); import gridcount.commands.train"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False
+    )
+    assert run.returncode == 0, run.stderr
+
+
 @pytest.fixture(scope="module")
 def umaze() -> dict[str, NDArray[Any]]:
     return generate(UMAZE, 50_000, seed=0)
@@ -252,8 +264,8 @@ def umaze() -> dict[str, NDArray[Any]]:
 
 @pytest.mark.parametrize(("maze", "expected"), [("umaze", 0.08), ("medium", 0.02), ("large", 0.01)])
 def test_generated_rewards_are_as_rare_as_d4rls(maze: str, expected: float) -> None:
-    # Over seeds, the mean of 50,000 rows has a standard deviation of 0.006, 0.005 and 0.002: too much to tell a right recipe from a
-    # wrong one. That of 300,000 rows is two and a half times smaller.
+    # Over seeds, the mean of 50,000 rows has a standard deviation of 0.006, 0.005 and 0.002: too much to tell
+    # a right recipe from a wrong one. That of 300,000 rows is two and a half times smaller.
     data = generate(f"maze2d-{maze}-v1", 300_000, seed=0)
     assert data["rewards"].mean() == pytest.approx(expected, abs=0.01)
 

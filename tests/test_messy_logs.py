@@ -34,7 +34,7 @@ ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
 @pytest.fixture(scope="module")
 def postgres() -> Iterator[str]:
-    """The folder of the socket of a PostgreSQL server with the log; it runs as another user where root runs the tests."""
+    """The folder of the socket of a PostgreSQL server with the log; not root, but another user runs it."""
     places = [
         *map(str, Path("/usr/lib/postgresql").glob("*/bin/initdb")),
         *filter(None, [shutil.which("initdb")]),
@@ -257,8 +257,9 @@ def test_what_each_choice_would_cost_is_said_and_is_what_it_costs(
 ) -> None:
     write_missing(messy / "log.csv")
     costs = (
-        "drop-rows leaves out 2 of 100 rows and cuts their episodes there; drop-episodes leaves out 2 of 4 episodes"
-        " (50 rows); carry-forward repeats the value before, for 3 values, and leaves out 1 rows that have none before"
+        "drop-rows leaves out 2 of 100 rows and cuts their episodes there;"
+        " drop-episodes leaves out 2 of 4 episodes (50 rows); carry-forward repeats the value before,"
+        " for 3 values, and leaves out 1 rows that have none before"
     )
     assert main(["data", "check", "log.csv", "--json"]) == 2
     advice = [

@@ -1,4 +1,5 @@
-"""Run directories that somebody else touched: nothing foreign is overwritten, no link is followed, no row is lost silently."""
+"""Run directories that somebody else touched: nothing foreign is overwritten, no link is followed, no row
+is lost silently."""
 
 import json
 import os

@@ -1,4 +1,5 @@
-"""`--preset paper` is the paper's own code where that differs from the fast preset: floor, initialisation, counting of states."""
+"""`--preset paper` is the paper's own code where that differs from the fast preset: floor, initialisation,
+counting of states."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from gridcount.algorithms.sac import SAC, init_networks
 from gridcount.benchmark.suites import read_suite
 from gridcount.catalogue import NAMES
 from gridcount.networks import MLP, TanhGaussian
-from gridcount.training.run import settings
+from gridcount.training.plan import settings
 
 
 @pytest.mark.parametrize("dataset", [*NAMES, "a log of mine"])
@@ -35,11 +36,12 @@ def test_the_floor_stays_0_where_rewards_are_negative_and_the_fast_preset_s_foll
     assert paper.q_floor == 0
     assert fast.q_floor == pytest.approx(float(data.reward.min()) / 0.01)
     suite = read_suite("ablation-floor")
-    assert {cell.changes["q_floor"] for cell in suite.cells()} == {0.0, "auto"}
+    assert {cell.plan.fields["q_floor"] for cell in suite.cells()} == {0.0, "auto"}
 
 
 def test_the_published_initialisation_is_that_of_the_authors_code() -> None:
-    """Bounds of hidden weights by the layer's outputs, biases of 0.1, and a last layer within its own small bound."""
+    """Bounds of hidden weights by the layer's outputs, biases of 0.1, and a last layer within its own
+    small bound."""
     network = MLP((5, 400, 100, 2), jax.random.key(0), last_scale=1e-3, initialisation="published")
     for weight, outputs in zip(network.weights[:-1], (400, 100), strict=True):
         assert float(jnp.abs(weight).max()) == pytest.approx(outputs**-0.5, rel=0.01)
@@ -89,7 +91,8 @@ class Drawn(NamedTuple):
 def test_a_batch_is_counted_as_a_whole_before_it_is_read_where_the_published_code_counts_s_first(
     make_log: MakeLog,
 ) -> None:
-    """Where a cell repeats in a batch ours is the larger count: at s of what s' adds, and of a pair that stands there twice."""
+    """Where a cell repeats in a batch ours is the larger count: at s of what s' adds, and of a pair that
+    stands there twice."""
     data = make_log(rows=4, observation_dim=1, action_dim=1)
     data.observation[:] = [[0.0], [0.0], [1.0], [1.0]]
     data.next_observation[:] = [[0.0], [1.0], [1.0], [0.0]]

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gridcount.cli import main
 from gridcount.report import pictures
 from gridcount.report.pictures import draw_curves
-from gridcount.training import run as runs
+from gridcount.training.plan import Plan, write_record
 
 SMALL = [
     "--env",
@@ -161,9 +161,7 @@ def recorded(
 ) -> Path:
     """A run directory with a plan and metrics, and nothing trained."""
     seeds = tuple(sorted({row["seed"] for row in rows}))
-    runs.write_record(
-        folder, runs.Plan(dataset, None, algorithm, fields, seeds, 40, 20, 2, fingerprint=dataset)
-    )
+    write_record(folder, Plan(dataset, None, algorithm, fields, seeds, 40, 20, 2, fingerprint=dataset))
     (folder / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     return folder
 

@@ -1,4 +1,5 @@
-"""Names from files cannot steer a terminal, be calculated by a spreadsheet, or put control bytes into exported tables."""
+"""Names from files cannot steer a terminal, be calculated by a spreadsheet, or put control bytes into
+exported tables."""
 
 import ast
 import csv

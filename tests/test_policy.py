@@ -23,7 +23,7 @@ from gridcount.policy.counts import LogCounts
 from gridcount.policy.export.graph import actor_model
 from gridcount.policy.policy import load_policy
 from gridcount.policy.store import flatten, unflatten
-from gridcount.training.run import host_actor
+from gridcount.training.restoring import host_actor
 from gridcount.transitions import in_units
 
 QUICK = ["--hidden", "16", "16", "--batch-size", "16", "--no-plot", "--checkpoint-seconds", "0"]

@@ -1,4 +1,5 @@
-"""Hyper-parameters that make no sense are refused before anything is read or trained, by flag, value and range."""
+"""Hyper-parameters that make no sense are refused before anything is read or trained, by flag, value and
+range."""
 
 from pathlib import Path
 from typing import Annotated, get_args, get_origin, get_type_hints

@@ -1,4 +1,5 @@
-"""What surrounds a cluster: its address, one that is not there, cores that workers share. A cluster at work is in test_benchmark.py."""
+"""What surrounds a cluster: its address, one that is not there, cores that workers share. A cluster at
+work is in test_benchmark.py."""
 
 import os
 import tempfile

@@ -16,8 +16,10 @@ from gridcount.cli import main
 from gridcount.report.experiments import Layout, sections
 from gridcount.report.figures import draw_curves
 from gridcount.report.page import all_tables, page
+from gridcount.report.plain_runs import rows_of_runs
 from gridcount.report.table_formats import to_csv, to_latex, to_markdown
 from gridcount.report.tables import cost_table, score_table
+from gridcount.training.results import Costs, Facts, Place, column_names, is_metric
 
 MEGABYTE = 10**6
 PUBLISHED = {"gpc-sac": {"maze2d-umaze-v1": [141.0]}, "pbrl": {"maze2d-umaze-v1": [86.7, 2.0]}}
@@ -227,9 +229,8 @@ def test_aggregates_compare_only_datasets_that_all_methods_have() -> None:
 
 
 def test_cost_leaves_out_the_interval_that_compiles() -> None:
-    table = cost_table(
-        section_of(make_rows("s", "sac", "maze2d-umaze-v1", seeds=(0, 1)))
-    )  # 2.5 s per 1,000 updates and seed, and 10 s once
+    # 2.5 s per 1,000 updates and seed, and 10 s once
+    table = cost_table(section_of(make_rows("s", "sac", "maze2d-umaze-v1", seeds=(0, 1))))
     assert table is not None
     assert [entry.text for entry in table.rows[0]] == ["sac", "2", "2.50"]
 
@@ -417,6 +418,34 @@ def test_plain_runs_are_reported_too(tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "figures").exists()
 
 
+def test_a_plain_run_has_the_preset_and_the_environment_of_a_cell(tmp_path: Path) -> None:
+    plan: dict[str, Any] = {
+        "dataset": "log.csv",
+        "environment": "Hopper-v4",
+        "algorithm": "sac",
+        "fields": {},
+    }
+    plan |= {"seeds": [0], "updates": 10, "evaluate_every": 10, "episodes": 2, "fingerprint": "abc"}
+    keys = set()
+    for preset in ("", "fast"):  # the first as older versions recorded it
+        place = tmp_path / f"run{preset}"
+        place.mkdir()
+        (place / "config.json").write_text(json.dumps(plan | ({"preset": preset} if preset else {})))
+        (place / "metrics.jsonl").write_text(json.dumps({"updates": 10, "seed": 0, "score": 1.0}) + "\n")
+        (row,) = rows_of_runs([place])
+        assert (row["preset"], row["environment"]) == (preset or None, "Hopper-v4")
+        keys.add(row["key"])
+    assert len(keys) == 1  # a preset's name describes an experiment and does not make another one
+
+
+def test_a_new_fact_of_a_run_is_no_curve() -> None:
+    for column in column_names(Facts, Costs, Place):
+        assert not is_metric(column, 1.0)
+    assert is_metric("return", 1.0)
+    assert is_metric("critic_loss", 1.0)
+    assert not is_metric("in_log_expected", 1.0)
+
+
 def test_the_same_run_three_times_is_three_experiments(tmp_path: Path) -> None:
     plan: dict[str, Any] = {
         "dataset": "maze2d-umaze-v1",
@@ -445,7 +474,8 @@ def test_the_same_run_three_times_is_three_experiments(tmp_path: Path) -> None:
 
 def test_a_users_suite_file_gives_title_and_published_numbers(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(
-        'title = "My table"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms = ["sac"]\n[published.sac]\nmaze2d-umaze-v1 = [12.5]\n'
+        'title = "My table"\ndatasets = ["maze2d-umaze-v1"]\nalgorithms ='
+        ' ["sac"]\n[published.sac]\nmaze2d-umaze-v1 = [12.5]\n'
     )
     results = write_rows(tmp_path / "results.parquet", make_rows("mine", "sac", "maze2d-umaze-v1"))
     assert main(["report", str(results), "--suite", str(tmp_path / "mine.toml"), "--no-figures"]) == 0

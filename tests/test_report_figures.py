@@ -1,4 +1,5 @@
-"""The report's figures: names are whole, told apart and beside what is drawn, and what was measured can be seen."""
+"""The report's figures: names are whole, told apart and beside what is drawn, and what was measured can be
+seen."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,5 @@
-"""The report's page in a real browser: every plot drawn, every control works, nothing in a name becomes markup."""
+"""The report's page in a real browser: every plot drawn, every control works, nothing in a name becomes
+markup."""
 
 import csv
 import io
@@ -21,7 +22,8 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stab
 
 
 def find_browser() -> str:
-    """A Chromium. Whoever could have installed it by `make browser` fails without it; anybody else is told what was not tested."""
+    """A Chromium. Whoever could have installed it by `make browser` fails without it; anybody else is told
+    what was not tested."""
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:
         why = f"the report page was not tested: no browser found ({', '.join(BROWSERS)}). Install one, as root: make browser"
@@ -256,7 +258,8 @@ def test_no_page_is_wider_than_the_window(opened: Page, width: int) -> None:
     opened.wait_for_timeout(200)
     assert opened.evaluate("document.documentElement.scrollWidth") <= width
     assert opened.evaluate(
-        "[...document.querySelectorAll('.canvas svg')].every((svg) => svg.getBoundingClientRect().right <= innerWidth)"
+        "[...document.querySelectorAll('.canvas svg')].every((svg) => svg.getBoundingClientRect().right <="
+        " innerWidth)"
     )
 
 

@@ -1,5 +1,7 @@
-"""A run that was killed, interrupted, extended or damaged: it goes on to the same bits, or is refused with the way out."""
+"""A run that was killed, interrupted, extended or damaged: it goes on to the same bits, or is refused with
+the way out."""
 
+import os
 import random
 import shlex
 import shutil
@@ -18,6 +20,7 @@ import pytest
 from processes import HANG
 
 from gridcount.cli import main
+from gridcount.commands.train import _default_algorithm
 from gridcount.files.archive import numbered
 from gridcount.training.logs import read_rows
 from gridcount.training.progress import ConsoleDisplay
@@ -139,7 +142,8 @@ MOMENTS = ["at the start", "in a checkpoint", "after a row", "before a checkpoin
 
 @pytest.fixture(scope="module")
 def survivor(maze_file: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run killed five times at different moments (the first before any checkpoint), resumed each time, then left to finish."""
+    """A run killed five times at different moments (the first before any checkpoint), resumed each time,
+    then left to finish."""
     run = tmp_path_factory.mktemp("killed") / "run"
     rng = random.Random(0)
     before: list[int] = []
@@ -358,6 +362,41 @@ def test_runs_without_a_name_get_directories_of_their_own_and_resume_finds_the_u
     assert len(list(Path("runs").iterdir())) == 2
 
 
+def test_resume_alone_finds_the_newest_unfinished_run_of_the_dataset_whatever_its_algorithm(
+    maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["train", str(maze_file), "--hidden", "8", "--episodes", "1", "--evaluate-every", "20"]
+    runs = {name: Path("runs") / f"{maze_file.stem}-{name}" for name in ("bc", "td3")}
+    for name, run in runs.items():
+        assert main([*words, "--algo", name, "--updates", "40", "--checkpoint-seconds", "0"]) == 0
+        numbered(run / "checkpoints")[-1].unlink()
+    os.utime(runs["bc"])  # the newer one
+    for name in ("bc", "td3"):
+        capsys.readouterr()
+        assert main([*words, "--resume"]) == 0
+        out = capsys.readouterr().out
+        assert f"resuming the newest unfinished run of this dataset: {runs[name]}\n" in out
+        assert f"; {name}, preset fast" in out
+    assert main([*words, "--resume"]) == 2  # both are finished
+    assert f"there is no unfinished run to resume of {maze_file} under runs" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "algorithm"),
+    [
+        (["log.csv", "--reward", "maze2d-umaze-v1"], "gpc-anchor"),  # a column called like a dataset
+        (["--reward", "maze2d-umaze-v1", "log.csv"], "gpc-anchor"),
+        (["--run", "maze2d-umaze-v1", "log.csv"], "gpc-anchor"),
+        (["log.csv", "--env", "maze2d-umaze-v1"], "gpc-sac"),
+        (["--hidden", "8", "8", "--no-plot", "maze2d-umaze-v1"], "gpc-sac"),
+        (["--action-low", "-1", "--no-layer-norm", "maze2d-umaze-v1"], "gpc-sac"),
+    ],
+)
+def test_the_dataset_alone_chooses_the_algorithm(words: list[str], algorithm: str) -> None:
+    assert _default_algorithm(words) == algorithm
+
+
 def test_resume_with_nothing_to_resume_says_so(
     maze_file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -411,7 +450,8 @@ def test_no_flipped_bit_goes_unnoticed_or_ends_in_a_traceback(
     finished: Path, maze_file: Path, tmp_path: Path
 ) -> None:
     from gridcount.data.load import load
-    from gridcount.training.run import read_plan, restore_policies
+    from gridcount.training.plan import read_plan
+    from gridcount.training.restoring import restore_policies
 
     run = shutil.copytree(finished, tmp_path / "run")
     prepared = read_plan(run).make_algorithm().prepare(load(str(maze_file)))

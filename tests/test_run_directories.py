@@ -1,4 +1,5 @@
-"""What a run keeps of itself: its own directory, its commit, where its data came from, rows that can be read while it runs."""
+"""What a run keeps of itself: its own directory, its commit, where its data came from, rows that can be
+read while it runs."""
 
 import json
 import os
@@ -32,11 +33,12 @@ from gridcount.training.directories import claim
 from gridcount.training.divergence import Diverged
 from gridcount.training.logs import read_rows
 from gridcount.training.machine import commit_of
+from gridcount.training.plan import Plan, read_plan
 from gridcount.training.progress import ConsoleDisplay
 from gridcount.transitions import Batch
 
 UMAZE = "maze2d-umaze-v1"
-PLAN = runs.Plan("log", None, "sac", {}, seeds=(0,), updates=4, evaluate_every=2, episodes=1, fingerprint="")
+PLAN = Plan("log", None, "sac", {}, seeds=(0,), updates=4, evaluate_every=2, episodes=1, fingerprint="")
 
 
 @dataclass(frozen=True)
@@ -282,7 +284,7 @@ def test_a_run_keeps_to_the_data_it_began_with(
     assert resolve_source(UMAZE) == "generated"
     assert main(["train", UMAZE, *TINY, "--run", str(tmp_path / "run")]) == 0
     assert f"transitions of {UMAZE} (generated here)" in capsys.readouterr().out
-    assert runs.read_plan(tmp_path / "run").source == "generated"
+    assert read_plan(tmp_path / "run").source == "generated"
 
     other = published()[UMAZE].target  # D4RL's file arrives
     other.parent.mkdir(parents=True)
@@ -313,8 +315,8 @@ def test_a_run_trained_from_a_file_is_evaluated_from_any_folder(
     assert main(["plot", str(tmp_path / "run")]) == 2
     message = capsys.readouterr().err
     assert (
-        f"{tmp_path / 'run'}: the run needs the data it was trained on, which could not be loaded from {here / 'log.hdf5'}"
-        in message
+        f"{tmp_path / 'run'}: the run needs the data it was trained on, which could not be loaded from"
+        f" {here / 'log.hdf5'}" in message
     )
     assert (
         main(["train", "log.hdf5", "--env", UMAZE, *TINY, "--run", str(tmp_path / "run"), "--resume"]) == 0
@@ -348,7 +350,9 @@ def test_a_cache_that_cannot_be_written_is_noticed_before_a_million_rows_are_mad
 ) -> None:
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr(mazes, "generate", lambda *_: pytest.fail("rows were made for nothing"))
+    monkeypatch.setattr(
+        "gridcount.envs.maze2d_data.generate", lambda *_: pytest.fail("rows were made for nothing")
+    )
     with pytest.raises(OSError, match="set the environment variable GRIDCOUNT_HOME to another folder"):
         mazes.make(UMAZE)
 

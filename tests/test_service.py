@@ -3,6 +3,7 @@
 import concurrent.futures
 import json
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
-from processes import wait_for
+from processes import HANG, wait_for
 from small_policy import Client, service, write_run
 
 from gridcount.cli import main
@@ -136,15 +137,12 @@ def test_slow_and_endless_clients_are_answered_and_closed(client: Client, sent: 
     assert client.ask("GET", "/health") == (200, {"status": "ok"})
 
 
-def test_a_flood_is_answered_with_429_and_others_go_on(runs: Path) -> None:
-    with service(runs / "seed0", "--rate", "50") as flooded:
-        with concurrent.futures.ThreadPoolExecutor(4) as pool:
-            statuses = list(pool.map(lambda _: flooded.ask("POST", "/decide", body())[0], range(300)))
+def test_a_flood_is_answered_with_429(runs: Path) -> None:
+    with service(runs / "seed0", "--rate", "1") as flooded:  # and two at once
+        statuses = [flooded.ask("POST", "/decide", body())[0] for _ in range(50)]
+        assert statuses[:2] == [200, 200]
         assert set(statuses) == {200, 429}
-        assert 100 <= statuses.count(200) < 300
-        _, metrics = flooded.ask("GET", "/metrics", headers={"x": "1"})
-        if isinstance(metrics, str):  # this address may still have to wait
-            assert 'status="429"' in metrics
+        assert flooded.process.poll() is None
 
 
 def test_an_address_may_ask_again_when_its_bucket_has_filled() -> None:
@@ -216,7 +214,8 @@ def test_a_promotion_under_load_and_the_end_lose_no_request_and_no_decision(
         promoted = 0
 
         def ask_until_closed(number: int) -> int:
-            """Ask on one connection until the service asks to close it; returns how many requests were not answered."""
+            """Ask on one connection until the service asks to close it; returns how many requests were not
+            answered."""
             import http.client
 
             connection = http.client.HTTPConnection(busy.host, busy.port, timeout=600)
@@ -302,6 +301,24 @@ def test_the_decision_log_is_the_next_training_log(
     assert parquet.read_table(rest).num_rows == 1
 
 
+def test_a_log_that_cannot_be_written_is_said_and_decisions_go_on(runs: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with service(
+        runs / "seed0", "--log", str(log), "--log-seconds", "0.05", "--outcome-seconds", "0"
+    ) as full:
+        log.rmdir()
+        log.write_text("a file where the folder was")
+        for _ in range(2):  # the second lets the first be written
+            full.decide()
+        wait_for(lambda: full.ask("GET", "/ready")[0] == 503)
+        assert "cannot be written" in full.ask("GET", "/ready")[1]["problem"]
+        full.decide()
+        full.process.send_signal(signal.SIGTERM)
+        printed, _ = full.process.communicate(timeout=HANG)
+        assert full.process.returncode == 2
+        assert "3 decisions could not be logged" in printed
+
+
 def test_drift_is_told_from_chance(runs: Path) -> None:
     policy = load_policy(runs / "seed0")
     rng = np.random.default_rng(5)
@@ -350,7 +367,8 @@ def test_the_page_works_without_a_network(client: Client) -> None:
 
 
 def test_the_service_keeps_to_its_openapi_description(runs: Path, tmp_path: Path) -> None:
-    """Schemathesis sends valid and invalid requests of all kinds: no status of 5xx, and no answer that is not described."""
+    """Schemathesis sends valid and invalid requests of all kinds: no status of 5xx, and no answer that is
+    not described."""
     words = ["--promote-from", str(runs), "--log", str(tmp_path / "log"), "--rate", "100000"]
     with service(runs / "seed0", *words, GRIDCOUNT_PROMOTE_TOKEN=PROMOTE) as described:
         command = [sys.executable, "-m", "schemathesis.cli", "run", f"{described.address}/openapi.json"]

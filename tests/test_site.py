@@ -46,7 +46,8 @@ class Page(HTMLParser):
 
 
 def build(root: Path, folder: Path) -> "subprocess.CompletedProcess[str]":
-    """Build the site as `make docs` does. With --quiet MkDocs would count no warnings, and --strict would pass."""
+    """Build the site as `make docs` does. With --quiet MkDocs would count no warnings, and --strict would
+    pass."""
     environment = os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     return subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)

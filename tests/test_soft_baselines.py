@@ -65,7 +65,8 @@ def own_values(learner: Any) -> tuple[Any, Any]:
 
 
 def sideways() -> Transitions:
-    """A bandit whose log never moved the second of two actions: whatever critics say of that direction, they made up."""
+    """A bandit whose log never moved the second of two actions: whatever critics say of that direction,
+    they made up."""
     rng = np.random.default_rng(0)
     action = np.zeros((2000, 2), np.float32)
     action[:, 0] = rng.uniform(-1, 1, 2000)
@@ -117,7 +118,8 @@ def two_steps() -> Transitions:
 
 
 def true_and_learnt(learner: Any, discount: float) -> tuple[Any, Any]:
-    """The policy's exact value in both states of `two_steps` (as exact as 4,000 draws make it), and the value its critics give it."""
+    """The policy's exact value in both states of `two_steps` (as exact as 4,000 draws make it), and the
+    value its critics give it."""
     rewards, values = [], []
     for place in (-1.0, 1.0):
         observation = jnp.full((4000, 1), place)
@@ -145,8 +147,9 @@ def test_sac_believes_in_the_gap_and_cql_and_pbrl_do_not() -> None:
 def test_cql_values_lie_below_the_policy_s_true_value_and_without_conservatism_above() -> None:
     """Theorem 3.2, in a two-step decision process whose values are known.
 
-    The weight suits these rewards, which span 1.2: a much larger one makes values flat over the log's actions, the policy's choice among
-    them arbitrary, and then its value is no longer bounded (it holds for the policy that goes where the values are high).
+    The weight suits these rewards, which span 1.2: a much larger one makes values flat over the log's
+    actions, the policy's choice among them arbitrary, and then its value is no longer bounded (it holds for
+    the policy that goes where the values are high).
     """
     fields = FIELDS | {"discount": 0.8, "target_step": 0.05, "sampled_actions": 4}
     for learner in learnt(CQL(**fields, conservatism=1.0), two_steps):
@@ -190,7 +193,8 @@ def test_pbrl_s_critics_disagree_more_off_the_log_than_on_it() -> None:
 
 
 def test_cql_s_loss_is_the_paper_s(make_log: MakeLog) -> None:
-    """Fails if a kind of sampled action, an importance weight or the log's own value is left out, or entropy is bootstrapped."""
+    """Fails if a kind of sampled action, an importance weight or the log's own value is left out, or
+    entropy is bootstrapped."""
     algorithm, state, batch = start(CQL(**SMALL, conservatism=3.0), make_log())
     state = state._replace(learner=stretched(state.learner))
     key = jax.random.key(5)
@@ -316,7 +320,8 @@ def test_sac_n_and_edac_can_standardise_rewards(make_log: MakeLog) -> None:
 
 @pytest.mark.parametrize("prior_scale", [0.0, 1.0])
 def test_pbrl_s_loss_is_the_authors(prior_scale: float, make_log: MakeLog) -> None:
-    """Fails if the uncertainty is left out of a target or of a penalty, if critics share a target, or a half or the floor is missing."""
+    """Fails if the uncertainty is left out of a target or of a penalty, if critics share a target, or a
+    half or the floor is missing."""
     algorithm = PBRL(**SMALL, n_critics=3, beta_in=0.7, q_floor=0.05, prior_scale=prior_scale)
     algorithm, state, _ = start(algorithm, make_log())
     batch = jax.tree.map(lambda column: jnp.asarray(column[:64]), make_log().rows())  # two parts

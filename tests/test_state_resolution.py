@@ -1,4 +1,5 @@
-"""Which columns tell states apart: by default all of them, in any order; or as the published code does it, to the bit."""
+"""Which columns tell states apart: by default all of them, in any order; or as the published code does it,
+to the bit."""
 
 import json
 from dataclasses import replace
@@ -18,7 +19,7 @@ from gridcount.benchmark.store import read_results
 from gridcount.benchmark.suites import Suite
 from gridcount.cli import main
 from gridcount.counts.grid import CODES, StateCells, even_bins
-from gridcount.training import run as runs
+from gridcount.training.plan import Plan, read_plan, settings, write_record
 from gridcount.transitions import Transitions
 
 RESULTS = Path(__file__).parent.parent / "results"
@@ -141,7 +142,8 @@ def test_a_resolution_that_no_longer_exists_is_refused_with_those_that_do(make_l
 
 
 def sums(observation: NDArray[np.float32], bins: int) -> list[float]:
-    """The published arithmetic written out: each state's digits, added up in 32-bit floats one row at a time."""
+    """The published arithmetic written out: each state's digits, added up in 32-bit floats one row at a
+    time."""
     low, high = observation.min(axis=0), observation.max(axis=0)
     vary = np.flatnonzero(high - low)
     codes = []
@@ -201,7 +203,7 @@ def test_what_was_recorded_as_published_is_what_it_did_and_the_same_experiment()
     assert {config["state_resolution"] for config in configs} == {"leading"}
     cell = Suite("s", "t", ("hopper-medium-v2",), ("gpc-sac",), preset="fast").cells()[0]
     keys = {
-        each: replace(cell, changes={"state_resolution": each}).key()
+        each: cell.changed(fields=cell.plan.fields | {"state_resolution": each}).key()
         for each in ("leading", "rounded", "even", "exact")
     }
     assert keys["leading"] == cell.key()
@@ -209,11 +211,11 @@ def test_what_was_recorded_as_published_is_what_it_did_and_the_same_experiment()
 
 
 def test_an_older_run_s_record_is_read_in_today_s_names(tmp_path: Path) -> None:
-    fields = runs.settings(make_algorithm("gpc-sac", "hopper-medium-v2", "fast")) | {
+    fields = settings(make_algorithm("gpc-sac", "hopper-medium-v2", "fast")) | {
         "state_resolution": "published"
     }
-    plan = runs.Plan(
+    plan = Plan(
         "log", None, "gpc-sac", fields, seeds=(0,), updates=4, evaluate_every=2, episodes=1, fingerprint=""
     )
-    runs.write_record(tmp_path, plan)
-    assert runs.read_plan(tmp_path).make_algorithm().state_resolution == "leading"
+    write_record(tmp_path, plan)
+    assert read_plan(tmp_path).make_algorithm().state_resolution == "leading"

@@ -8,7 +8,8 @@ from gridcount.report import statistics
 from gridcount.report.scores import LAST, headline
 from gridcount.report.statistics import estimate, estimate_improvement, estimate_profile, improvement
 
-# Scores [seeds, tasks] and what rliable 1.2.0 computes from them, its intervals with 20,000 draws (2,000 for the improvement).
+# Scores [seeds, tasks] and what rliable 1.2.0 computes from them, its intervals with 20,000 draws (2,000 for
+# the improvement).
 A = np.array(
     [
         [0.8, 0.919, 0.69],
@@ -80,7 +81,8 @@ def test_draws_are_stratified_and_the_same_each_time() -> None:
 
 
 def test_intervals_cover_the_truth_as_often_as_they_say() -> None:
-    """Normal scores around 0.5: their interquartile mean is 0.5, and 95 % intervals from 60 runs miss it about one time in twenty."""
+    """Normal scores around 0.5: their interquartile mean is 0.5, and 95 % intervals from 60 runs miss it
+    about one time in twenty."""
     rng = np.random.default_rng(0)
     covered = []
     for repeat in range(400):

@@ -1,4 +1,5 @@
-"""The results store: files of several machines merge, contradictions and damage are refused, nothing is doubled."""
+"""The results store: files of several machines merge, contradictions and damage are refused, nothing is
+doubled."""
 
 import subprocess
 import sys
@@ -73,9 +74,11 @@ def test_rows_that_stand_twice_in_a_file_count_once_unless_they_differ(kept: Pat
 
 def test_two_processes_that_write_the_same_file_leave_it_whole(kept: Path, tmp_path: Path) -> None:
     program = (
-        "import sys; from pathlib import Path; from gridcount.benchmark.store import read_results, write_rows\n"
+        "import sys; from pathlib import Path; from gridcount.benchmark.store import read_results,"
+        " write_rows\n"
         "rows = read_results(Path(sys.argv[1]))\n"
-        "for _ in range(100): write_rows(Path(sys.argv[2]), rows); assert read_results(Path(sys.argv[2])) == rows"
+        "for _ in range(100): write_rows(Path(sys.argv[2]), rows); assert read_results(Path(sys.argv[2])) =="
+        " rows"
     )
     words = [sys.executable, "-c", program, str(kept), str(tmp_path / "same.parquet")]
     both = [subprocess.Popen(words) for _ in range(2)]

@@ -11,7 +11,7 @@ from gridcount.benchmark.suites import Suite, Variant, narrow, read_suite, suite
 from gridcount.cli import main
 from gridcount.commands.benchmark import Benchmark, _narrowed
 from gridcount.paper import PAPER
-from gridcount.training.run import settings
+from gridcount.training.plan import settings
 
 
 def test_every_suite_that_comes_along_can_be_read_and_names_the_paper_s_cells() -> None:
@@ -119,27 +119,27 @@ def test_fields_can_change_for_every_algorithm_or_for_one() -> None:
         algorithm_fields={"iql": {"hidden": [9]}},
     )
     bc, iql = suite.cells()
-    assert bc.changes == {"hidden": (8,)}
-    assert iql.changes["hidden"] == (9,)
-    assert iql.changes["expectile"] == 0.8
+    assert bc.plan.fields == settings(make_algorithm("bc", "maze2d-umaze-v1", "paper", hidden=(8,)))
+    assert iql.plan.fields["hidden"] == (9,)
+    assert iql.plan.fields["expectile"] == 0.8
 
 
 def test_what_falls_over_a_run_falls_over_the_run_that_is_asked_for() -> None:
     suite = Suite("s", "t", ("maze2d-umaze-v1",), ("iql",), preset="fast", updates=200_000)
-    assert suite.cells()[0].changes["schedule_updates"] == 200_000
-    assert narrow(suite, scale=0.1)[0].changes["schedule_updates"] == 20_000
+    assert suite.cells()[0].plan.fields["schedule_updates"] == 200_000
+    assert narrow(suite, scale=0.1)[0].plan.fields["schedule_updates"] == 20_000
     short = narrow(replace(suite, updates=2000), scale=0.3)[0]
-    assert short.updates == short.changes["schedule_updates"] == 1000
-    assert replace(suite, fields={"schedule_updates": 7}).cells()[0].changes["schedule_updates"] == 7
+    assert short.updates == short.plan.fields["schedule_updates"] == 1000
+    assert replace(suite, fields={"schedule_updates": 7}).cells()[0].plan.fields["schedule_updates"] == 7
 
 
 def test_a_run_is_as_long_as_asked_for_and_is_evaluated_on_the_way() -> None:
     suite = Suite("s", "t", ("maze2d-umaze-v1",), ("sac",), updates=2000)
-    assert (suite.cells()[0].updates, suite.cells()[0].evaluate_every) == (2000, 400)
-    assert [(cell.updates, cell.evaluate_every) for cell in replace(suite, updates=7000).cells()] == [
+    assert (suite.cells()[0].updates, suite.cells()[0].plan.evaluate_every) == (2000, 400)
+    assert [(cell.updates, cell.plan.evaluate_every) for cell in replace(suite, updates=7000).cells()] == [
         (7000, 5000)
     ]
-    assert replace(suite, evaluate_every=2000).cells()[0].evaluate_every == 2000  # once, at the end
+    assert replace(suite, evaluate_every=2000).cells()[0].plan.evaluate_every == 2000  # once, at the end
 
 
 def test_a_suite_in_yaml_is_told_what_a_suite_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -161,8 +161,8 @@ def test_a_field_that_came_later_leaves_older_results_what_they_are() -> None:
     cell = Suite("s", "t", ("maze2d-umaze-v1",), ("gpc-sac",), preset="fast").cells()[0]
     assert "normalise" not in settings(make_algorithm("gpc-sac", "maze2d-umaze-v1", "fast"))
     assert settings(make_algorithm("gpc-sac", "hopper-medium-v2", "fast"))["normalise"] is True
-    assert replace(cell, changes={"normalise": False}).key() == cell.key()
-    assert replace(cell, changes={"normalise": True}).key() != cell.key()
+    assert cell.changed(fields=cell.plan.fields | {"normalise": False}).key() == cell.key()
+    assert cell.changed(fields=cell.plan.fields | {"normalise": True}).key() != cell.key()
 
 
 def test_a_suite_with_the_name_of_one_that_comes_along_is_refused(tmp_path: Path) -> None:

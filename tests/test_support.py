@@ -1,4 +1,5 @@
-"""The support report names where a policy leaves its log, in the words and units of the log; the clone comes with every run."""
+"""The support report names where a policy leaves its log, in the words and units of the log; the clone
+comes with every run."""
 
 import json
 import re
@@ -25,7 +26,8 @@ def log() -> Transitions:
 
 @pytest.fixture(scope="module")
 def report(log: Transitions) -> SupportReport:
-    """Of a policy that takes the action 0.4 everywhere: the log has it only where the first column is high."""
+    """Of a policy that takes the action 0.4 everywhere: the log has it only where the first column is
+    high."""
     return policy_of(log, action=0.4).support(log)
 
 

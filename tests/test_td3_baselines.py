@@ -1,4 +1,5 @@
-"""TD3 and its relatives: what each adds keeps its policy where the log went, and its equations are the papers'."""
+"""TD3 and its relatives: what each adds keeps its policy where the log went, and its equations are the
+papers'."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -82,7 +83,8 @@ def test_the_others_stay_where_the_log_went_and_know_what_it_is_worth(name: str)
 
 @pytest.mark.parametrize("name", WITHOUT)
 def test_without_what_it_adds_each_leaves_the_log_as_td3_does(name: str) -> None:
-    """TD3+BC's imitation, GPC's penalty, ReBRAC's penalty on the policy, TD3-CVAE's bonus in the policy's objective."""
+    """TD3+BC's imitation, GPC's penalty, ReBRAC's penalty on the policy, TD3-CVAE's bonus in the policy's
+    objective."""
     action, wishful = own_actions(*learn(WITHOUT[name], bandit(), UPDATES))
     assert float(action.mean()) > 0.6
     assert wishful > 1
@@ -313,7 +315,8 @@ def test_the_reconstruction_error_is_larger_off_the_data_than_on_it() -> None:
 
 
 def test_td3_cvae_s_losses_are_the_paper_s_and_leave_the_autoencoder_alone(make_log: MakeLog) -> None:
-    """Fails if the bonus is left out of the target or of the policy's objective, or either weight is used for both."""
+    """Fails if the bonus is left out of the target or of the policy's objective, or either weight is used
+    for both."""
     algorithm, state, batch = started(CVAE, make_log)
     state, key = due(state), jax.random.key(1)
     action_key, target_key, policy_key = jax.random.split(key, 3)

@@ -1,4 +1,5 @@
-"""What the paper proves, on problems whose truth is known; and where its text does not hold, that it does not."""
+"""What the paper proves, on problems whose truth is known; and where its text does not hold, that it does
+not."""
 
 import importlib.util
 import itertools
@@ -164,7 +165,8 @@ def test_theorem_1_a_c_found_once_still_covers_as_the_grid_is_refined(refined: d
 
 
 def test_the_smallest_c_depends_on_the_grid(refined: dict[str, Any]) -> None:
-    """c n' = n and c u' = u: n' is n times a cell's volume, so the smallest c falls like 1 / sqrt(cells) while cells hold rows."""
+    """c n' = n and c u' = u: n' is n times a cell's volume, so the smallest c falls like 1 / sqrt(cells)
+    while cells hold rows."""
     c = {bins: cell(refined, 4000, bins)["linear"]["smallest_c"] for bins in (1, 4, 16)}
     assert c[4] / c[1] == pytest.approx(2 / 5, rel=0.35)
     assert c[16] / c[1] == pytest.approx(2 / 17, rel=0.35)

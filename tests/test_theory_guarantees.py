@@ -33,7 +33,8 @@ def test_the_new_policy_is_the_nearest_to_the_exponential_of_q() -> None:
 
 
 def test_policies_improve_everywhere_only_while_u_does_not_grow() -> None:
-    """Theorem A.3, and its counterexample: an epoch later, where only the policy's own actions were counted."""
+    """Theorem A.3, and its counterexample: an epoch later, where only the policy's own actions were
+    counted."""
     stays, falls, rises = guarantees.improvement(seed=1, problems=40)
     assert stays["smallest_gain"] > -1e-9
     assert falls["smallest_gain"] > 0

@@ -1,4 +1,5 @@
-"""Runs as a whole: what they record, that seeds do not touch each other, that divergence stops them, how policies are scored."""
+"""Runs as a whole: what they record, that seeds do not touch each other, that divergence stops them, how
+policies are scored."""
 
 import json
 import math
@@ -31,6 +32,7 @@ from gridcount.training.divergence import Diverged
 from gridcount.training.logs import read_rows
 from gridcount.training.loop import SideBySide, Vectorised, seed_keys
 from gridcount.training.machine import commit_of
+from gridcount.training.plan import Plan, read_plan, settings, write_record
 from gridcount.training.progress import ConsoleDisplay
 from gridcount.transitions import Batch
 
@@ -64,20 +66,20 @@ def test_metrics_have_one_row_per_evaluation_and_seed(pair: Path) -> None:
 
 
 def test_the_recorded_plan_reads_back_as_it_was_written(pair: Path, maze_file: Path, tmp_path: Path) -> None:
-    plan = runs.read_plan(pair)
+    plan = read_plan(pair)
     assert (plan.dataset, plan.environment, plan.algorithm) == (str(maze_file), UMAZE, "gpc-sac")
     assert (plan.seeds, plan.updates, plan.evaluate_every, plan.episodes) == ((0, 1), 40, 20, 2)
     assert plan.fields["bins"] == 4
-    runs.write_record(tmp_path, plan)
-    assert runs.read_plan(tmp_path) == plan
+    write_record(tmp_path, plan)
+    assert read_plan(tmp_path) == plan
     assert (tmp_path / "config.json").read_bytes() == (pair / "config.json").read_bytes()
 
 
 def test_the_recorded_plan_makes_the_algorithm_that_was_trained(pair: Path) -> None:
-    plan = runs.read_plan(pair)
+    plan = read_plan(pair)
     algorithm = plan.make_algorithm()
     assert algorithm.hidden == (8,)
-    assert json.loads(json.dumps(runs.settings(algorithm))) == plan.fields
+    assert json.loads(json.dumps(settings(algorithm))) == plan.fields
 
 
 def test_the_machine_the_versions_and_the_commit_are_recorded(pair: Path) -> None:
@@ -94,10 +96,10 @@ def test_the_machine_the_versions_and_the_commit_are_recorded(pair: Path) -> Non
 
 def test_a_directory_without_a_run_and_a_broken_config_are_named(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError, match="not a run directory"):
-        runs.read_plan(tmp_path)
+        read_plan(tmp_path)
     (tmp_path / "config.json").write_text('{"dataset": "x"')
     with pytest.raises(ValueError, match=r"config\.json: not JSON"):
-        runs.read_plan(tmp_path)
+        read_plan(tmp_path)
 
 
 def test_at_most_keep_checkpoints_remain_and_nothing_partial(maze_file: Path, tmp_path: Path) -> None:
@@ -244,9 +246,7 @@ class BreaksUnseen:
 def test_weights_that_go_bad_unseen_by_any_metric_are_never_saved(make_log: MakeLog, tmp_path: Path) -> None:
     data = make_log()
     prepared = Prepared(BreaksUnseen(), data.rows(), {})
-    plan = runs.Plan(
-        "log", None, "sac", {}, seeds=(3,), updates=8, evaluate_every=2, episodes=1, fingerprint=""
-    )
+    plan = Plan("log", None, "sac", {}, seeds=(3,), updates=8, evaluate_every=2, episodes=1, fingerprint="")
     with pytest.raises(Diverged, match=r"seed 3: '\['weight'\]' is no longer finite") as stopped:
         runs.train(plan, prepared, tmp_path, ConsoleDisplay(Console(quiet=True)), save_every=0)
     assert [int(path.stem) for path in numbered(tmp_path / "checkpoints")] == [2, 4]

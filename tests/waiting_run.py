@@ -1,4 +1,5 @@
-"""A run that waits for ever at a certain moment: a signal finds it there, however busy or fast the machine is.
+"""A run that waits for ever at a certain moment: a signal finds it there, however busy or fast the machine
+is.
 
 Called with the moment and the words of `gridcount`; it prints the moment when it has come.
 """

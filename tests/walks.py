@@ -12,7 +12,8 @@ LOW, HIGH = 0.0, 100.0  # of the action, in the log's units
 
 
 def walk(rows: int = 20_000, dims: int = 2, seed: int = 0, hole: bool = False) -> Transitions:
-    """Random walks over the unit cube in short episodes; with a hole, without the states of a square in its middle."""
+    """Random walks over the unit cube in short episodes; with a hole, without the states of a square in
+    its middle."""
     rng = np.random.default_rng(seed)
     length = 50
     start = rng.uniform(0, 1, (rows // length, 1, dims))

@@ -1,4 +1,5 @@
-"""What MkDocs does not do by itself: pages from outside docs/, formulas as MathML, figures for the gallery."""
+"""What MkDocs does not do by itself: pages from outside docs/, formulas as MathML, figures for the
+gallery."""
 
 import re
 from html import unescape
@@ -31,7 +32,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Let links between files of the repository lead to pages of the site; a file that is not in it becomes plain text."""
+    """Let links between files of the repository lead to pages of the site; a file that is not in it
+    becomes plain text."""
     sources = {page: source for source, page in PAGES.items()}
     here = ROOT / sources.get(page.file.src_uri, f"docs/{page.file.src_uri}")
     up = "../" * page.file.src_uri.count("/")

@@ -18,6 +18,7 @@ _HOMES = {  # public name -> the module that holds it
     "load": "gridcount.data.load",
     "load_policy": "gridcount.policy.policy",
     "train": "gridcount.api",
+    "tune": "gridcount.tuning.python",
 }
 _ALGORITHMS = "gridcount.algorithms"  # which exports every algorithm's class
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gridcount.policy.guard import Decision, Guard
     from gridcount.policy.policy import Policy, load_policy
     from gridcount.transitions import Transitions
+    from gridcount.tuning.python import tune
 
 __all__ = [
     "Columns",
@@ -45,6 +47,7 @@ __all__ = [
     "load",
     "load_policy",
     "train",
+    "tune",
 ]
 
 

@@ -31,7 +31,6 @@ from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim
 from gridcount.training.experiment import (
-    EVALUATE_EVERY,
     Experiment,
     drop_unfit_environment,
     find_environment,
@@ -39,6 +38,8 @@ from gridcount.training.experiment import (
     validate_findings,
 )
 from gridcount.training.logs import Row, read_rows
+from gridcount.training.machine import limit_threads
+from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan, read_plan
 from gridcount.training.policies import policies_of
 from gridcount.training.progress import ConsoleDisplay, Display
 from gridcount.training.run import Stops, never_stop
@@ -46,7 +47,8 @@ from gridcount.transitions import Transitions
 
 
 class Acts(Protocol):
-    """A policy or a rule: observations [rows, observation_dim] -> actions [rows, action_dim], both in the environment's units."""
+    """A policy or a rule: observations [rows, observation_dim] -> actions [rows, action_dim], both in the
+    environment's units."""
 
     def __call__(self, observation: NDArray[np.float32], /) -> Any:
         """The action at each observation."""
@@ -62,7 +64,7 @@ def train(
     updates: int | None = None,
     env: str | None = None,
     evaluate_every: int = EVALUATE_EVERY,
-    episodes: int = 20,
+    episodes: int = EPISODES,
     hold_out: float = 0.0,
     hold_out_seed: int = 0,
     out: str | Path | None = None,
@@ -77,13 +79,15 @@ def train(
 
     Args:
         data: transitions, or what `load` takes: a dataset's name or a file.
-        algorithm: a name such as "gpc-sac" with its preset, or an algorithm such as `GPCSAC(pessimism=2.0)` with exactly its fields.
+        algorithm: a name such as "gpc-sac" with its preset, or an algorithm such as `GPCSAC(pessimism=2.0)`
+            with exactly its fields.
             By default "gpc-anchor", and "gpc-sac" for a published dataset.
         preset: "fast" (small networks for an ordinary machine) or "paper", for an algorithm given by name.
         seeds: how many seeds to train together.
         seed: the first seed.
         updates: gradient updates; by default the preset's.
-        env: where to score policies: a dataset's name or a Gymnasium id. By default the dataset's own, if it has one.
+        env: where to score policies: a dataset's name or a Gymnasium id. By default the dataset's own, if it
+            has one.
         evaluate_every: updates between evaluations.
         episodes: episodes per evaluation and seed.
         hold_out: share of the episodes that training never sees, for `estimate`.
@@ -93,12 +97,14 @@ def train(
         keep_policies: policies kept, one per checkpoint; by default as many as checkpoints.
         checkpoint_seconds: least time between checkpoints.
         progress: whether to print progress, in a terminal or a notebook.
-        callback: called with each row of metrics, one per seed and evaluation. Training stops, and can be resumed, if it returns True.
+        callback: called with each row of metrics, one per seed and evaluation. Training stops, and can be
+            resumed, if it returns True.
         changes: fields of the algorithm that differ from its preset, such as `pessimism=2.0`.
     """
     if env is not None:
         trust(env)
     keep_compiled()
+    limit_threads()
     console = _console(progress)
     loaded = data if isinstance(data, Transitions) else load(data, memory_map=None, console=console)
     report = check(loaded)
@@ -107,17 +113,17 @@ def train(
     )
     name, made = _algorithm(algorithm, loaded.name, preset, changes)
     environment, unscored = find_environment(loaded.name, env)
-    plan = runs.Plan(
+    plan = Plan.of(
+        name,
+        made,
         dataset=loaded.name if isinstance(data, Transitions) else resolved_name(str(data)),
         environment=environment,
-        algorithm=name,
-        fields={},
         seeds=tuple(range(seed, seed + seeds)),
         updates=planned_updates(name, loaded.name, preset) if updates is None else updates,
         evaluate_every=evaluate_every,
         episodes=episodes,
-        fingerprint="",
         source=resolve_source(loaded.name),
+        preset=preset if isinstance(algorithm, str) else "",
         hold_out=hold_out,
         hold_out_seed=hold_out_seed,
     )
@@ -126,10 +132,11 @@ def train(
         plan, misfit = drop_unfit_environment(plan, loaded)
         unscored = misfit or unscored
     runs.Kept.checked(keep, keep_policies, checkpoint_seconds)  # before a directory is made
-    experiment = Experiment.prepare(plan, made, loaded)
+    experiment = Experiment.prepare(plan, loaded)
     directory = claim(None if out is None else Path(out), f"{Path(loaded.name).stem}-{name}")
     console.print(
-        f"{len(experiment.data):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run directory: {directory}"
+        f"{len(experiment.data):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run"
+        f" directory: {directory}"
     )
     for setting, note in experiment.prepared.notes.items():
         console.print(f"  {setting}: {note}")
@@ -150,12 +157,12 @@ class Run:
 
     def __init__(self, directory: str | Path):
         self.directory = Path(directory)
-        runs.read_plan(self.directory)  # raises an error if it is not a run
+        read_plan(self.directory)  # raises an error if it is not a run
 
     @property
     def config(self) -> dict[str, Any]:
         """Everything the run's results depend on, besides code and machine."""
-        return asdict(runs.read_plan(self.directory))
+        return asdict(read_plan(self.directory))
 
     @property
     def metrics(self) -> dict[str, NDArray[np.float64]]:
@@ -185,10 +192,11 @@ class Run:
         progress: bool = True,
         callback: Stops = never_stop,
     ) -> Self:
-        """Resume a stopped run, or make it longer. Data that was not read from a file must be passed again."""
+        """Resume a stopped run, or make it longer. Data that was not read from a file must be passed
+        again."""
         keep_compiled()
-        plan = runs.read_plan(self.directory)
-        algorithm = runs.algorithm_of(self.directory)
+        limit_threads(self.directory)
+        plan = read_plan(self.directory)
         try:
             data = load_whole(self.directory, data)
         except ValueError as error:
@@ -196,7 +204,7 @@ class Run:
                 f"{error}. Give the data that the run was trained on: run.resume(data)"
             ) from error
         plan = replace(plan, updates=plan.updates if updates is None else updates)
-        experiment = Experiment.prepare(plan, algorithm, data, resumed=self.directory)
+        experiment = Experiment.prepare(plan, data, resumed=self.directory)
         _carry_out(
             experiment,
             self.directory,
@@ -219,7 +227,7 @@ class Run:
         return figure
 
     def __repr__(self) -> str:
-        plan = runs.read_plan(self.directory)
+        plan = read_plan(self.directory)
         saved = numbered(self.directory / "checkpoints")
         done = int(saved[-1].stem) if saved else 0
         updates = f"{done:,} updates" if done == plan.updates else f"{done:,} of {plan.updates:,} updates"
@@ -227,7 +235,8 @@ class Run:
 
 
 class Report(Sequence[checks.Finding]):
-    """What is wrong with a dataset: a sequence of findings that prints, and shows in a notebook, as a table."""
+    """What is wrong with a dataset: a sequence of findings that prints, and shows in a notebook, as a
+    table."""
 
     def __init__(self, source: str, findings: Sequence[checks.Finding]):
         self.source, self._findings = source, tuple(findings)
@@ -264,13 +273,15 @@ def check(
     scale_actions: bool = False,
     action_bounds: Bounds | None = None,
 ) -> Report:
-    """Everything wrong with a dataset, errors first: transitions, or a name or file with the same options as `load`."""
+    """Everything wrong with a dataset, errors first: transitions, or a name or file with the same options
+    as `load`."""
     source = data.name if isinstance(data, Transitions) else str(data)
     return Report(source, checks.check(data, columns, scale_actions, action_bounds))
 
 
 def evaluate(policy: Acts, env: str, *, episodes: int = 100, seed: int = 0) -> Evaluation:
-    """Roll out a policy, or any function of observations [rows, observation_dim], from start states drawn by `seed`."""
+    """Roll out a policy, or any function of observations [rows, observation_dim], from start states drawn
+    by `seed`."""
     trust(env)
     dims = len(policy.observation_names) if isinstance(policy, Policy) else None
     if isinstance(policy, Policy):
@@ -293,12 +304,15 @@ def estimate(
     """What policies would be worth, from logged data alone, beside the policy that made the log.
 
     Args:
-        policy: a run, a policy, or any function of observations [rows, observation_dim] that gives actions in the log's units; or
+        policy: a run, a policy, or any function of observations [rows, observation_dim] that gives actions in
+            the log's units; or
             several of them by name.
         data: a log that the policies were not trained on; by default the episodes that a run held out.
-        behaviour_log_prob: [rows] the log-density of each logged action, where it was logged; by default a model is fitted.
+        behaviour_log_prob: [rows] the log-density of each logged action, where it was logged; by default a
+            model is fitted.
         progress: whether to print progress.
-        settings: fields of `gridcount.estimation.estimate.Settings` such as `discount=0.95`; `discount=1` estimates undiscounted
+        settings: fields of `gridcount.estimation.estimate.Settings` such as `discount=0.95`; `discount=1`
+            estimates undiscounted
             returns.
     """
     keep_compiled()

@@ -16,8 +16,8 @@ class Reference(NamedTuple):
     limit: int
 
 
-# Low and high: REF_MIN_SCORE and REF_MAX_SCORE of d4rl/infos.py (Farama-Foundation/D4RL at 0ace16d), which gives the tiers and
-# versions of a family the same.
+# Low and high: REF_MIN_SCORE and REF_MAX_SCORE of d4rl/infos.py (Farama-Foundation/D4RL at 0ace16d), which
+# gives the tiers and versions of a family the same.
 FAMILIES = {
     "hopper": Reference(-20.272305, 3234.3, 1000),
     "halfcheetah": Reference(-280.178953, 12135.0, 1000),

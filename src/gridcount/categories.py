@@ -1,4 +1,5 @@
-"""Categories as 0/1 numbers: one observation per category, named COLUMN=CATEGORY. These names are all that acting needs."""
+"""Categories as 0/1 numbers: one observation per category, named COLUMN=CATEGORY, which is all that acting
+needs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,7 +29,7 @@ def dimension_name(column: str, category: str) -> str:
 
 
 def encoded(row: Mapping[str, Any], names: Sequence[str]) -> list[float]:
-    """The observation of a row of column -> value; raises ValueError for a missing column or an unknown category."""
+    """The observation of a row of column -> value; ValueError for a missing column or an unknown category."""
     known: dict[str, list[str]] = {}
     for name in names:
         if name not in row and "=" in name:
@@ -40,7 +41,8 @@ def encoded(row: Mapping[str, Any], names: Sequence[str]) -> list[float]:
             raise ValueError(f"the row has no '{column}'; the policy needs one of {', '.join(categories)}")
         if label(row[column]) not in categories:
             raise ValueError(
-                f"'{column}' is '{row[column]}', which the training data does not have; it has {', '.join(categories)}"
+                f"'{column}' is '{row[column]}', which the training data does not have;"
+                f" it has {', '.join(categories)}"
             )
     chosen = {dimension_name(column, label(row[column])) for column in known}
     one_hot = {dimension_name(column, each) for column, categories in known.items() for each in categories}

@@ -1,6 +1,7 @@
 """Child Python processes: they use the module search path of this process, without the working directory.
 
-Python puts the working directory of `python -m` before its own modules, so a file `random.py` there would be executed.
+Python puts the working directory of `python -m` before its own modules, so a file `random.py` there would be
+executed.
 """
 
 import os
@@ -14,6 +15,7 @@ def module_command(module: str, *words: str) -> list[str]:
 
 
 def module_environment(without: Collection[str] = (), **variables: str) -> dict[str, str]:
-    """The environment that `module_command` needs: the module search path of this process, less the folders in `without`."""
+    """The environment that `module_command` needs: the module search path of this process, less the
+    folders in `without`."""
     paths = [path for path in sys.path if path and path not in without]
     return os.environ | {"PYTHONPATH": os.pathsep.join(paths)} | variables

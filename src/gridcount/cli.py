@@ -12,9 +12,10 @@ gridcount: offline reinforcement learning with count-based pessimism
   gridcount train DATASET       train a policy from logged data and evaluate it during training
   gridcount algorithms          list the algorithms and their cost
   gridcount evaluate RUN        roll out a trained policy and print its score
+  gridcount estimate RUN        estimate what a policy is worth from logged data alone
   gridcount export RUN          write a policy as ONNX for programs without gridcount
   gridcount serve RUN           answer requests for guarded decisions over HTTP
-  gridcount estimate RUN        estimate what a policy is worth from logged data alone
+  gridcount tune DATASET        choose an algorithm and its settings from logged data alone
   gridcount plot RUN            draw learning curves, trajectories, visit counts and uncertainty
   gridcount benchmark SUITE     run the experiments of a table or a figure
   gridcount support RUN         show where the log has a policy's actions; --out makes a page for the plant's owner
@@ -34,9 +35,10 @@ COMMANDS = (
     "train",
     "algorithms",
     "evaluate",
+    "estimate",
     "export",
     "serve",
-    "estimate",
+    "tune",
     "plot",
     "benchmark",
     "support",

@@ -1,4 +1,5 @@
-"""Help texts, kept after they were made once: they come from the algorithms' fields, and importing those takes seconds."""
+"""Help texts, kept after they were made once: they come from the algorithms' fields, and importing those
+takes seconds."""
 
 import hashlib
 import io
@@ -49,7 +50,8 @@ class _Printed(io.StringIO):
 
 
 def _key(words: list[str]) -> str:
-    """A name for everything that a help text depends on: the words, the terminal, and the code, ours and installed."""
+    """A name for everything that a help text depends on: the words, the terminal, and the code, ours and
+    installed."""
     package = Path(__file__).parent
     newest = max(path.stat().st_mtime_ns for path in package.rglob("*.py"))
     installed = [Path(folder).stat().st_mtime_ns for folder in sys.path if Path(folder).is_dir()]

@@ -1,4 +1,5 @@
-"""Ctrl-C: the first asks a command to stop, the second ends the process immediately, and neither prints a traceback."""
+"""Ctrl-C: the first asks a command to stop, the second ends the process immediately, and neither prints a
+traceback."""
 
 import os
 import signal
@@ -44,7 +45,8 @@ class Stop:
 
 @contextmanager
 def stopping(first: str, second: str) -> Iterator[Stop]:
-    """Turn the first Ctrl-C into a request and print `first`; a second one stops immediately and prints `second`."""
+    """Turn the first Ctrl-C into a request and print `first`; a second one stops immediately and prints
+    `second`."""
     stop = Stop()
 
     def request(number: int, frame: FrameType | None) -> None:
@@ -54,9 +56,8 @@ def stopping(first: str, second: str) -> Iterator[Stop]:
         with suppress(RuntimeError):  # it may interrupt a write to the same stream
             print(f"\n{first}", file=sys.stderr)
 
-    handled = (
-        (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
-    )  # others get no signals
+    # others get no signals
+    handled = (signal.SIGINT, signal.SIGTERM) if threading.current_thread() is threading.main_thread() else ()
     previous = {number: signal.signal(number, request) for number in handled}
     try:
         yield stop

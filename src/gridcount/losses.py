@@ -25,7 +25,8 @@ def bellman_loss(q: Array, target: Array) -> Array:
 
 
 def weighted_bellman_loss(q: Array, target: Array, weight: Array) -> Array:
-    """Squared error to one target, each row by its weight, averaged over rows and summed over critics (UWAC's critic loss).
+    """Squared error to one target, each row by its weight, averaged over rows and summed over critics (UWAC's
+    critic loss).
 
     The authors' code weighs the error before it is squared, and so by the weight's square: give it that.
     """
@@ -33,14 +34,16 @@ def weighted_bellman_loss(q: Array, target: Array, weight: Array) -> Array:
 
 
 def uncertainty_weight(variance: Array, scale: float, limit: float, kind: str) -> Array:
-    """The weight of a value with this variance: scale / Var, or exp(-scale * Var), and at most `limit` (UWAC)."""
+    """The weight of a value with this variance: scale / Var, or exp(-scale * Var), and at most `limit`
+    (UWAC)."""
     if kind == "exponential":
         return jnp.minimum(jnp.exp(-scale * variance), limit)
     return jnp.minimum(scale / jnp.maximum(variance, 1e-12), limit)
 
 
 def mean_discrepancy(x: Array, y: Array, width: float, kernel: str) -> Array:
-    """Maximum mean discrepancy of two sets of samples per row, [samples, rows, dims] each -> [rows] (BEAR)."""
+    """Maximum mean discrepancy of two sets of samples per row, [samples, rows, dims] each -> [rows]
+    (BEAR)."""
 
     def similarity(a: Array, b: Array) -> Array:
         difference = a[:, None] - b[None]  # [samples, samples, rows, dims]
@@ -53,18 +56,21 @@ def mean_discrepancy(x: Array, y: Array, width: float, kernel: str) -> Array:
 def variational_loss(
     action: Array, reconstruction: Array, mean: Array, log_std: Array, kl_weight: float
 ) -> Array:
-    """A VAE's squared error of reconstruction, and the divergence of its latents N(mean, std) from N(0, 1) by a weight."""
+    """A VAE's squared error of reconstruction, and the divergence of its latents N(mean, std) from N(0, 1)
+    by a weight."""
     divergence = 0.5 * (mean**2 + jnp.exp(2 * log_std) - 2 * log_std - 1).mean()
     return ((reconstruction - action) ** 2).mean() + kl_weight * divergence
 
 
 def expectile_loss(difference: Array, expectile: float) -> Array:
-    """Asymmetric squared error |expectile - 1(u < 0)| * u^2 of u = Q - V (IQL's Eq. 5), averaged over rows."""
+    """Asymmetric squared error |expectile - 1(u < 0)| * u^2 of u = Q - V (IQL's Eq. 5), averaged over
+    rows."""
     return (jnp.where(difference > 0, expectile, 1 - expectile) * difference**2).mean()
 
 
 def advantage_weight(advantage: Array, scale: float, limit: float) -> Array:
-    """The weight of a row in advantage-weighted imitation: exp(scale * advantage), at most `limit` (IQL's Eq. 7)."""
+    """The weight of a row in advantage-weighted imitation: exp(scale * advantage), at most `limit` (IQL's
+    Eq. 7)."""
     return jnp.minimum(jnp.exp(scale * jax.lax.stop_gradient(advantage)), limit)
 
 
@@ -87,36 +93,41 @@ def count_uncertainty(count: Array, epoch: Array, pessimism: float) -> Array:
 
 
 def log_uncertainty(count: Array, pessimism: float) -> Array:
-    """u = pessimism / sqrt(n + 1) of an action that the log has n times: GPC's, without the ln T of counts that grow while training."""
+    """u = pessimism / sqrt(n + 1) of an action that the log has n times: GPC's, without the ln T of counts
+    that grow while training."""
     return pessimism / jnp.sqrt(count + 1)
 
 
 def count_penalty_loss(q: Array, uncertainty: Array, floor: float) -> Array:
-    """(Q - max(Q - beta*u, floor))^2 with the target held fixed (GPC-SAC, Eq. 6 to 8), averaged over rows, summed over critics."""
+    """(Q - max(Q - beta*u, floor))^2 with the target held fixed (GPC-SAC, Eq. 6 to 8), averaged over rows,
+    summed over critics."""
     target = jax.lax.stop_gradient(jnp.maximum(q - uncertainty, floor))
     return ((q - target) ** 2).mean(axis=-1).sum()
 
 
 def counted_gap_loss(q_policy: Array, q_data: Array, uncertainty: Array) -> Array:
-    """2 u (Q(s, a~pi) - Q(s, a)), averaged over rows, summed over critics: GPC's penalty, which lowers Q at the policy's
-    action and raises it equally at the log's.
+    """2 u (Q(s, a~pi) - Q(s, a)), averaged over rows, summed over critics: GPC's penalty, which lowers Q at
+    the policy's action and raises it equally at the log's.
 
-    The downward part has the gradient of GPC-SAC's Eq. 6. If the two actions are equal the parts cancel, so values keep
-    their level.
+    The downward part has the gradient of GPC-SAC's Eq. 6. If the two actions are equal the parts cancel, so
+    values keep their level.
     """
     return (2 * uncertainty * (q_policy - q_data)).mean(axis=-1).sum()
 
 
 def conservative_gap(q_sampled: Array, log_density: Array, q_data: Array) -> Array:
-    """How far the soft maximum over actions lies above the data's: log sum_i exp(Q_i - log p_i) - Q(s, a), averaged over rows.
+    """How far the soft maximum over actions lies above the data's: log sum_i exp(Q_i - log p_i) - Q(s, a),
+    averaged over rows.
 
-    [critics, samples, rows], [samples, rows] and [critics, rows] -> [critics] (CQL, Eq. 4 with the importance weights of its appendix F).
+    [critics, samples, rows], [samples, rows] and [critics, rows] -> [critics] (CQL, Eq. 4 with the importance
+    weights of its appendix F).
     """
     return (jax.nn.logsumexp(q_sampled - log_density, axis=1) - q_data).mean(axis=-1)
 
 
 def ensemble_similarity(slopes: Array) -> Array:
-    """Cosines between critics' action gradients, 1/(N-1) * sum over i != j, averaged over rows: [critics, rows, dims] -> scalar (EDAC).
+    """Cosines between critics' action gradients, 1/(N-1) * sum over i != j, averaged over rows: [critics,
+    rows, dims] -> scalar (EDAC).
 
     Of unit vectors g_i that sum is |sum_i g_i|^2 - sum_i |g_i|^2, which needs no pairs.
     """
@@ -126,12 +137,14 @@ def ensemble_similarity(slopes: Array) -> Array:
 
 
 def ensemble_spread(q: Array) -> Array:
-    """Disagreement of an ensemble, its standard deviation (N - 1 in the denominator): [critics, rows] -> [rows] (PBRL's uncertainty)."""
+    """Disagreement of an ensemble, its standard deviation (N - 1 in the denominator): [critics, rows] ->
+    [rows] (PBRL's uncertainty)."""
     return q.std(axis=0, ddof=1)
 
 
 def scale_free(q: Array) -> Array:
-    """Values divided by their mean magnitude, held fixed, so that their scale does not weigh against other terms (TD3+BC, Eq. 5)."""
+    """Values divided by their mean magnitude, held fixed, so that their scale does not weigh against other
+    terms (TD3+BC, Eq. 5)."""
     return q / jax.lax.stop_gradient(jnp.abs(q).mean())
 
 

@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from gridcount.policy.actor import Actor, Perceptron
 
-TALL = 512  # rows from which on a CPU multiplies and sums faster with features first (measured; below it is the other way round)
+# rows from which on a CPU multiplies and sums faster with features first (measured; below it is the other way
+# round)
+TALL = 512
 LATENT_LOG_STD_RANGE = (-4.0, 15.0)  # as in BCQ's code, which the later ones with a VAE build on
 LOG_STD_LOW, LOG_STD_HIGH = -20.0, 2.0  # as in SAC's own code; GPC-SAC's builds on EDAC's, which has -5 and 2
 HIDDEN_BIAS = 0.1  # of the published initialisation
@@ -23,7 +25,8 @@ Initialisation = Literal["fan-in", "published"]
 
 
 class MLP(eqx.Module):
-    """Fully connected ReLU layers, optionally layer-normalised before or after each ReLU, and a linear output."""
+    """Fully connected ReLU layers, optionally layer-normalised before or after each ReLU, and a linear
+    output."""
 
     weights: list[Array]  # [in, out] each
     biases: list[Array]  # [out] each
@@ -41,10 +44,11 @@ class MLP(eqx.Module):
         last_scale: float = 3e-3,
         initialisation: Initialisation = "fan-in",
     ):
-        """Uniform weights within 1/sqrt(inputs of the layer), and within `last_scale` in the last; biases of 0.
+        """Uniform weights within 1/sqrt(inputs of the layer), and within `last_scale` in the last; biases of
+        0.
 
-        "published" is what GPC-SAC's code does: within 1/sqrt(outputs of the layer), hidden biases of 0.1, and the last
-        layer's within `last_scale` as its weights are.
+        "published" is what GPC-SAC's code does: within 1/sqrt(outputs of the layer), hidden biases of 0.1,
+        and the last layer's within `last_scale` as its weights are.
         """
         published = initialisation == "published"
         keys = jax.random.split(key, len(sizes) - 1)
@@ -68,7 +72,8 @@ class MLP(eqx.Module):
     def __call__(
         self, x: Array, *, features_first: bool = False, dropout: float = 0.0, key: Array | None = None
     ) -> Array:
-        """[rows, in] -> [rows, out], or with features first [in, rows] -> [out, rows]: the same numbers, another order in memory.
+        """[rows, in] -> [rows, out], or with features first [in, rows] -> [out, rows]: the same numbers,
+        another order in memory.
 
         With a key, each hidden unit of each row is left out with probability `dropout`.
         """
@@ -87,7 +92,8 @@ class MLP(eqx.Module):
         return x
 
     def perceptron(self, outputs: int | None = None) -> Perceptron:
-        """The same layers as arrays that act without this library; with only the first `outputs`, where given."""
+        """The same layers as arrays that act without this library; with only the first `outputs`, where
+        given."""
         last = slice(outputs)
         weights, biases = (
             [*self.weights[:-1], self.weights[-1][:, last]],
@@ -141,9 +147,8 @@ class Critics(eqx.Module):
         )
 
     def _run(self, networks: MLP, x: Array, dropout: float, key: Array | None) -> Array:
-        features_first = (
-            len(x) >= TALL and not networks.norm_after
-        )  # which is faster rows first (measured on ReBRAC's 1,024)
+        # which is faster rows first (measured on ReBRAC's 1,024)
+        features_first = len(x) >= TALL and not networks.norm_after
         layout = x.T if features_first else x
         q: Array
         if key is None:
@@ -155,7 +160,8 @@ class Critics(eqx.Module):
         return q[:, 0] if features_first else q[..., 0]
 
     def with_slopes(self, observation: Array, action: Array) -> tuple[Array, Array]:
-        """Q of each critic and its gradient in the action, from one forward pass: [critics, rows] and [critics, rows, action_dim]."""
+        """Q of each critic and its gradient in the action, from one forward pass: [critics, rows] and
+        [critics, rows, action_dim]."""
 
         def slope(member: MLP) -> tuple[Array, Array]:
             # Rows do not mix, so the gradient of their sum is each row's own.
@@ -199,20 +205,23 @@ class TanhGaussian(eqx.Module):
         return jnp.tanh(raw), _squashed_log_prob(raw, noise, log_std)
 
     def sample_many(self, observation: Array, count: int, key: Array) -> tuple[Array, Array]:
-        """Several actions per row from one pass through the network, [count, rows, dims], and their log-probabilities [count, rows]."""
+        """Several actions per row from one pass through the network, [count, rows, dims], and their
+        log-probabilities [count, rows]."""
         mean, log_std = self._moments(observation)
         noise = jax.random.normal(key, (count, *mean.shape))
         raw = mean + jnp.exp(log_std) * noise
         return jnp.tanh(raw), _squashed_log_prob(raw, noise, log_std)
 
     def log_prob(self, observation: Array, action: Array) -> Array:
-        """Log-probability of given actions; those at the edge of [-1, 1] are moved inside by a rounding error."""
+        """Log-probability of given actions; those at the edge of [-1, 1] are moved inside by a rounding
+        error."""
         mean, log_std = self._moments(observation)
         raw = jnp.arctanh(jnp.clip(action, -1 + EDGE, 1 - EDGE))
         return _squashed_log_prob(raw, (raw - mean) * jnp.exp(-log_std), log_std)
 
     def raw(self, observation: Array, key: Array, count: int) -> Array:
-        """Several samples per row before the tanh, differentiable in the policy, from one pass: [count, rows, action_dim]."""
+        """Several samples per row before the tanh, differentiable in the policy, from one pass: [count,
+        rows, action_dim]."""
         mean, log_std = self._moments(observation)
         return mean + jnp.exp(log_std) * jax.random.normal(key, (count, *mean.shape))
 
@@ -260,7 +269,8 @@ def _squashed_log_prob(raw: Array, noise: Array, log_std: Array) -> Array:
 
 
 class ConditionalVAE(eqx.Module):
-    """A model of a log's actions: an encoder of (observation, action) to a Gaussian latent, and a decoder of (observation, latent)."""
+    """A model of a log's actions: an encoder of (observation, action) to a Gaussian latent, and a decoder
+    of (observation, latent)."""
 
     encoder: MLP
     decoder: MLP
@@ -288,7 +298,8 @@ class ConditionalVAE(eqx.Module):
         return mean, jnp.clip(log_std, *LATENT_LOG_STD_RANGE)
 
     def decode_raw(self, observation: Array, latent: Array) -> Array:
-        """The action before the tanh; latents may have further leading axes, over which observations repeat."""
+        """The action before the tanh; latents may have further leading axes, over which observations
+        repeat."""
         observation = jnp.broadcast_to(observation, (*latent.shape[:-1], observation.shape[-1]))
         x = jnp.concatenate([observation, latent], axis=-1)
         return self.decoder(x.reshape(-1, x.shape[-1])).reshape(*latent.shape[:-1], -1)
@@ -356,7 +367,8 @@ def drop(x: Array, rate: float, key: Array) -> Array:
 
 
 def drop_units(network: MLP, rate: float, key: Array) -> MLP:
-    """The network (or ensemble of them) with each hidden unit left out with probability `rate`, for all rows alike."""
+    """The network (or ensemble of them) with each hidden unit left out with probability `rate`, for all
+    rows alike."""
     keys = jax.random.split(key, len(network.weights) - 1)
     rest = [
         weight * drop(jnp.ones(weight.shape[:-1]), rate, k)[..., None]
@@ -373,7 +385,8 @@ def first_directions(network: MLP, key: Array) -> list[Array]:
 
 
 def spectral_norm(network: MLP, directions: list[Array]) -> tuple[MLP, list[Array]]:
-    """The network (or ensemble) with each weight divided by its largest singular value (Miyato et al. 2018), and better directions.
+    """The network (or ensemble) with each weight divided by its largest singular value (Miyato et al. 2018),
+    and better directions.
 
     The value is found by a step of power iteration per call, from the direction of the call before.
     """

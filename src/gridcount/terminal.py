@@ -1,9 +1,10 @@
 """Terminal output that commands share: a console, a progress bar, and errors for misspelt flags."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar, get_args, get_origin
 
 import tyro
 from rich.console import Console, ConsoleOptions, RenderableType
@@ -65,14 +66,35 @@ def validate_flags(words: list[str], *kinds: type[Any]) -> None:
             raise unknown("flag", name, tuple(known))
 
 
-def _flags(kind: type[Any]) -> set[str]:
-    """The flags that tyro makes of a dataclass, without positional arguments and with the fields of nested dataclasses."""
-    flags: set[str] = set()
+def positional(words: list[str], *kinds: type[Any]) -> str:
+    """The first word that is neither a flag of these dataclasses nor a flag's value; "" if there is none."""
+    takes = {flag: count for kind in kinds for flag, count in _flags(kind).items()}
+    values = 0.0  # that still belong to the last flag
+    for word in words:
+        if word.startswith("--") or word == "-h":
+            values = 0 if "=" in word else takes.get(word.replace("_", "-"), 0)
+        elif values:
+            values -= 1
+        else:
+            return word
+    return ""
+
+
+def _flags(kind: type[Any]) -> dict[str, float]:
+    """The flags that tyro makes of a dataclass and its nested dataclasses, without positional arguments:
+    flag -> its number of values."""
+    flags: dict[str, float] = {}
     for field in fields(kind):
         inner, *markers = get_args(field.type) or (field.type,)
         name = field.name.replace("_", "-")
         if isinstance(inner, type) and is_dataclass(inner):
             flags |= _flags(inner)
+        elif field.type is bool:
+            flags |= {f"--{name}": 0, f"--no-{name}": 0}
         elif POSITIONAL not in markers:
-            flags |= {f"--{name}", f"--no-{name}"} if field.type is bool else {f"--{name}"}
+            flags[f"--{name}"] = math.inf if _is_tuple(field.type) else 1
     return flags
+
+
+def _is_tuple(kind: Any) -> bool:
+    return get_origin(kind) is tuple or any(map(_is_tuple, get_args(kind)))

@@ -50,9 +50,8 @@ class Transitions:
     terminated: Bool  # [rows] the episode truly ended here
     episode_end: Bool  # [rows] last row of an episode, whether by terminal, time limit or end of the log
     name: str = "unnamed"  # what messages call it
-    action_low: Float = field(
-        default_factory=_unset
-    )  # [action_dim] what action -1 means in the log's own units; not given: -1
+    # [action_dim] what action -1 means in the log's own units; not given: -1
+    action_low: Float = field(default_factory=_unset)
     action_high: Float = field(default_factory=_unset)  # [action_dim] what action 1 means; not given: 1
     observation_names: tuple[
         str, ...
@@ -75,12 +74,14 @@ class Transitions:
             array = getattr(self, column)
             if array.ndim != dims or len(array) != rows:
                 raise ValueError(
-                    f"{self.name}: column '{column}' has shape {array.shape}; expected {rows} rows and {dims} dimension(s)"
+                    f"{self.name}: column '{column}' has shape {array.shape}; expected {rows} rows and"
+                    f" {dims} dimension(s)"
                 )
             validate_finite(self.name, column, array)
         if self.observation.shape != self.next_observation.shape:
             raise ValueError(
-                f"{self.name}: observation {self.observation.shape} and next_observation {self.next_observation.shape} differ in shape"
+                f"{self.name}: observation {self.observation.shape} and next_observation"
+                f" {self.next_observation.shape} differ in shape"
             )
         if not self.observation.shape[1] or not self.action.shape[1]:
             raise ValueError(f"{self.name}: observations and actions need at least one dimension each")
@@ -91,7 +92,8 @@ class Transitions:
             if getattr(self, column).shape != (self.action_dim,):
                 shape = getattr(self, column).shape
                 raise ValueError(
-                    f"{self.name}: '{column}' has shape {shape}; expected one value for each of {self.action_dim} actions"
+                    f"{self.name}: '{column}' has shape {shape}; expected one value for each of"
+                    f" {self.action_dim} actions"
                 )
         name_dimensions(self)
 
@@ -121,9 +123,12 @@ class Transitions:
             reward: [rows].
             terminated: [rows] true where an episode truly ended; by default never.
             truncated: [rows] true where an episode was cut off; by default never.
-            episode: [rows] a number or text that changes from episode to episode, instead of `truncated` or besides it.
-            next_observation: [rows, observation_dim]; by default the next row's, and the last row of a cut-off episode is left out.
-            action_low: what -1 stands for, one number for all actions or one each. Actions are scaled from these bounds to [-1, 1].
+            episode: [rows] a number or text that changes from episode to episode, instead of `truncated` or
+                besides it.
+            next_observation: [rows, observation_dim]; by default the next row's, and the last row of a
+                cut-off episode is left out.
+            action_low: what -1 stands for, one number for all actions or one each. Actions are scaled from
+                these bounds to [-1, 1].
             action_high: what 1 stands for.
             scale_actions: scale actions to [-1, 1] from the range they have in the data.
             observation_names: what to call each number of an observation.
@@ -156,11 +161,13 @@ class Transitions:
         action_high: Any = None,
         name: str = "frame",
     ) -> "Transitions":
-        """Transitions of a table: a pandas or Polars data frame, a PyArrow table, or a mapping of names to columns.
+        """Transitions of a table: a pandas or Polars data frame, a PyArrow table, or a mapping of names to
+        columns.
 
         Args:
             frame: the table, a row per step in the order of time, episodes one after the other.
-            columns: which columns are what, as `gridcount.Columns`; by default found by the names everyone uses.
+            columns: which columns are what, as `gridcount.Columns`; by default found by the names everyone
+                uses.
             scale_actions: scale actions to [-1, 1] from the range they have in the data.
             action_low: what -1 stands for, one number for all actions or one each.
             action_high: what 1 stands for.
@@ -182,12 +189,13 @@ class Transitions:
     ) -> "Transitions":
         """Transitions of a Minari dataset, or of a list of episodes.
 
-        An episode has `observations` (of all steps, and of the state after the last one where it is known), `actions`, `rewards`,
-        `terminations` and `truncations`, as attributes or as keys.
+        An episode has `observations` (of all steps, and of the state after the last one where it is known),
+        `actions`, `rewards`, `terminations` and `truncations`, as attributes or as keys.
 
         Args:
             episodes: the dataset or the list.
-            scale_actions: scale actions to [-1, 1] from the bounds of the dataset's action space, or from the range they have.
+            scale_actions: scale actions to [-1, 1] from the bounds of the dataset's action space, or from the
+                range they have.
             action_low: what -1 stands for, one number for all actions or one each.
             action_high: what 1 stands for.
             name: what messages call the data.
@@ -300,7 +308,9 @@ def validate_action_range(source: str, action: Any) -> None:
         if beyond.any():
             first = int(np.argmax(beyond))
             raise ValueError(
-                f"{source}: action {np.array(values[first])} at row {rows.start + first} is outside [-1, 1]; scale actions to that"
-                " range first (gridcount data import FILE --name NAME --scale-actions does, and stores their units; --action-low"
+                f"{source}: action {np.array(values[first])} at row {rows.start + first} is outside [-1, 1];"
+                " scale actions to that"
+                " range first (gridcount data import FILE --name NAME --scale-actions does, and stores their"
+                " units; --action-low"
                 " and --action-high set the values that are mapped to -1 and 1)"
             )

@@ -1,6 +1,7 @@
 """BC: behavioural cloning (Fujimoto and Gu 2021; %BC: Chen et al. 2021).
 
-A function of the observation is fitted to the log's actions by squared error: it uses no values, and rewards only to select episodes.
+A function of the observation is fitted to the log's actions by squared error: it uses no values, and rewards
+only to select episodes.
 """
 
 from dataclasses import dataclass
@@ -43,9 +44,8 @@ class BC:
     hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of the policy
     batch_size: Whole = 256  # rows per update
     policy_rate: Positive = 3e-4  # Adam step of the policy
-    best_share: Step = (
-        1.0  # share of the episodes that is cloned, those of the highest return (the X of X%BC); 1: all
-    )
+    # share of the episodes that is cloned, those of the highest return (the X of X%BC); 1: all
+    best_share: Step = 1.0
     normalise: bool = True  # shift and scale observations to mean 0 and deviation 1 over the log
 
     def prepare(self, data: Transitions) -> Prepared:
@@ -92,7 +92,8 @@ def count_best(episodes: int, share: float) -> int:
 
 
 def best_rows(data: Transitions, share: float) -> tuple[NDArray[np.int64], float]:
-    """The rows of the episodes with the highest undiscounted returns, in the log's order, and the least of these returns."""
+    """The rows of the episodes with the highest undiscounted returns, in the log's order, and the least of
+    these returns."""
     returns = data.episode_returns
     best = np.argsort(-returns, kind="stable")[: count_best(len(returns), share)]
     chosen = np.zeros(len(returns), np.bool_)

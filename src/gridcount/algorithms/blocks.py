@@ -40,8 +40,8 @@ class Draws(NamedTuple):
 def draw(key: Array, start: Array, updates: int, batch_size: int, rows: int) -> Draws:
     """The random draws of updates from `start` on.
 
-    The randomness of update t is fold_in(key, t), whatever its block. So a run can stop anywhere and resume with identical
-    results.
+    The randomness of update t is fold_in(key, t), whatever its block. So a run can stop anywhere and resume
+    with identical results.
     """
     keys = jax.vmap(partial(jax.random.fold_in, key))(start + jnp.arange(updates))
     batch_keys, update_keys = jax.vmap(partial(jax.random.split, num=2), out_axes=1)(keys)
@@ -56,7 +56,8 @@ def learn(learner: Learner, state: Any, batches: Batch, keys: Array) -> tuple[An
 
 
 def make_block(learner: Learner, updates: int) -> Block:
-    """A function (state, rows, key, start) -> (state, mean metrics) that makes `updates` updates: one program.
+    """A function (state, rows, key, start) -> (state, mean metrics) that makes `updates` updates: one
+    program.
 
     The rows are an argument, because a closed-over array would be compiled into the program.
     """
@@ -74,10 +75,11 @@ def make_block(learner: Learner, updates: int) -> Block:
 def learn_first(
     learner: Learner, state: Any, rows: Batch, key: Array, updates: int, what: str, report: Report
 ) -> Any:
-    """The state after `updates` updates that an algorithm's `init` makes before training proper, with a report after each block.
+    """The state after `updates` updates that an algorithm's `init` makes before training proper, with a
+    report after each block.
 
-    Of memory-mapped rows only the batches are read. If `init` is only traced for the shape of its state, the state is returned
-    unchanged, because learning does not change its shape.
+    Of memory-mapped rows only the batches are read. If `init` is only traced for the shape of its state, the
+    state is returned unchanged, because learning does not change its shape.
     """
     mapped = isinstance(rows.observation, np.memmap)
     if mapped and isinstance(key, jax.core.Tracer):

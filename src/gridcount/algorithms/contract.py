@@ -10,7 +10,8 @@ from gridcount.policy.actor import Actor
 from gridcount.transitions import Batch, Transitions
 
 State = TypeVar("State")
-EPOCH = 1000  # updates: the unit of T in the paper, of its training lengths, and of what is compiled as one program
+# updates: the unit of T in the paper, of its training lengths, and of what is compiled as one program
+EPOCH = 1000
 Metrics = dict[str, Array]
 Report = Callable[
     [str, int, int], None
@@ -22,7 +23,8 @@ def ignore_report(what: str, done: int, updates: int) -> None:
 
 
 def added_later(default: Any) -> Any:
-    """A field added to an algorithm that has results: at its default nothing changes, and a run's record leaves it out.
+    """A field added to an algorithm that has results: at its default nothing changes, and a run's record
+    leaves it out.
 
     So results from before the field existed still belong to the same experiment, and are not run again.
     """
@@ -32,13 +34,15 @@ def added_later(default: Any) -> Any:
 def renamed(default: Any, **names: str) -> Any:
     """A field of which a value was renamed, as in `renamed("even", published="leading")`.
 
-    Records with the old name are read as the new one, and are the same experiment. An old name is never reused.
+    Records with the old name are read as the new one, and are the same experiment. An old name is never
+    reused.
     """
     return field(default=default, metadata={"renamed": names})
 
 
 def run_length(default: Any) -> Any:
-    """A field that should be the run's number of updates, such as the length of a schedule; "auto" is replaced by it."""
+    """A field that should be the run's number of updates, such as the length of a schedule; "auto" is
+    replaced by it."""
     return field(default=default, metadata={"run_length": True})
 
 
@@ -47,8 +51,20 @@ def run_length_fields(algorithm: Any) -> list[str]:
     return [each.name for each in fields(algorithm) if each.metadata.get("run_length")]
 
 
+def pretraining(default: int, what: str) -> Any:
+    """A field that counts updates before training, in which `what` is learnt: no part of an update's time."""
+    return field(default=default, metadata={"pretraining": what})
+
+
+def pretraining_fields(algorithm: Any) -> dict[str, str]:
+    """The fields of an algorithm that count updates before training, and what is learnt in them."""
+    marked = {each.name: each.metadata.get("pretraining") for each in fields(algorithm)}
+    return {name: what for name, what in marked.items() if what}
+
+
 def with_run_length(algorithm: Any, updates: int, before: dict[str, Any]) -> Any:
-    """The algorithm with each such field that is "auto" set to a run's updates, or to what the run had before it was resumed."""
+    """The algorithm with each such field that is "auto" set to a run's updates, or to what the run had
+    before it was resumed."""
     open_fields = [name for name in run_length_fields(algorithm) if getattr(algorithm, name) == "auto"]
     return replace(algorithm, **{name: before.get(name, updates) for name in open_fields})
 
@@ -97,7 +113,8 @@ class Algorithm(Protocol[State]):
     """A frozen dataclass: its fields are the config, its functions the algorithm.
 
     `prepare` reads the dataset once and computes what does not depend on a seed: automatic
-    hyper-parameters, extra columns. `init` makes a seed's state, `update` is compiled, `actor` is the deterministic policy.
+    hyper-parameters, extra columns. `init` makes a seed's state, `update` is compiled, `actor` is the
+    deterministic policy.
     """
 
     @property

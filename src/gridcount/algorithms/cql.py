@@ -1,7 +1,8 @@
 """CQL(H): conservative Q-learning (Kumar et al. 2020), on top of SAC.
 
-The critics are pushed down on a soft maximum over all actions and up on the log's own, so that the value of the policy is a lower
-bound of its true value. The equations cited are the paper's; where it leaves things open, its authors' code decides.
+The critics are pushed down on a soft maximum over all actions and up on the log's own, so that the value of
+the policy is a lower bound of its true value. The equations cited are the paper's; where it leaves things
+open, its authors' code decides.
 """
 
 import math
@@ -53,7 +54,8 @@ class Sampled(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some rows of a batch with their targets and actions; in a batch of parts each has one more leading axis."""
+    """Some rows of a batch with their targets and actions; in a batch of parts each has one more leading
+    axis."""
 
     observation: Array  # [rows, observation_dim]
     actions: Array  # [rows, 1 + samples, action_dim] the log's, then the sampled ones
@@ -72,25 +74,19 @@ class CQL(SoftFields):
     )
 
     policy_rate: Positive = 1e-4  # Adam step of the policy and the temperature (the authors' code)
-    conservatism: Weight = (
-        5.0  # weight of the gap between sampled and logged actions (alpha; 5 or 10 in the authors' code)
-    )
-    lagrange_threshold: Number | None = (
-        None  # tune a multiplier so that the weighted gap stays near this (tau); None: fixed weight
-    )
-    scale_threshold: bool = added_later(
-        False
-    )  # lower the threshold to correct for fewer than 10 sampled actions of a kind
+    # weight of the gap between sampled and logged actions (alpha; 5 or 10 in the authors' code)
+    conservatism: Weight = 5.0
+    # tune a multiplier so that the weighted gap stays near this (tau); None: fixed weight
+    lagrange_threshold: Number | None = None
+    # lower the threshold to correct for fewer than 10 sampled actions of a kind
+    scale_threshold: bool = added_later(False)
     sampled_actions: Whole = 10  # actions drawn from each of the uniform distribution, pi(s) and pi(s')
-    entropy_backup: bool = (
-        False  # bootstrap SAC's entropy too; the authors' default leaves it out (deterministic_backup)
-    )
-    max_backup: bool = (
-        False  # bootstrap the best of the sampled next actions (max_q_backup in the authors' code)
-    )
-    imitation_updates: Count = (
-        0  # the policy imitates the log for so many updates; 40,000 in the authors' code
-    )
+    # bootstrap SAC's entropy too; the authors' default leaves it out (deterministic_backup)
+    entropy_backup: bool = False
+    # bootstrap the best of the sampled next actions (max_q_backup in the authors' code)
+    max_backup: bool = False
+    # the policy imitates the log for so many updates; 40,000 in the authors' code
+    imitation_updates: Count = 0
 
     def prepare(self, data: Transitions) -> Prepared:
         """CQL takes the rows as they are."""
@@ -124,9 +120,8 @@ class CQL(SoftFields):
             q = critics(*as_rows(part.observation, actions)).reshape(-1, *actions.shape[:2])
             q_data, q_sampled = q[:, 0], q[:, 1:]
             loss_in = bellman_loss(q_data, part.target)
-            gap = conservative_gap(
-                q_sampled, part.log_density.T, q_data
-            )  # the regulariser of Eq. 4, per critic
+            # the regulariser of Eq. 4, per critic
+            gap = conservative_gap(q_sampled, part.log_density.T, q_data)
             penalty = multiplier * (self.conservatism * gap - threshold(self))  # appendix F
             metrics = {
                 "loss_in": loss_in,
@@ -168,7 +163,8 @@ class CQL(SoftFields):
 def threshold(config: CQL) -> float:
     """The threshold of the weighted gap; 0 without a threshold.
 
-    A sum of n terms of a kind is n/10 of one of ten, on average, so its logarithm is ln(10/n) less, whatever the values
+    A sum of n terms of a kind is n/10 of one of ten, on average, so its logarithm is ln(10/n) less, whatever
+    the values
     are: with `scale_threshold` the same is taken from the threshold, which is for ten.
     """
     shift = math.log(SAMPLES_OF_A_KIND / config.sampled_actions) if config.scale_threshold else 0.0

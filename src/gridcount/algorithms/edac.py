@@ -1,7 +1,8 @@
 """EDAC: SAC-N with diversified critics (An et al. 2021, section 4 and Algorithm 1).
 
-Critics whose action gradients agree outside the data make the same errors, so their minimum is no lower bound. With a penalty on
-the cosines between those gradients, 10 to 50 critics are enough, where plain SAC-N needs hundreds.
+Critics whose action gradients agree outside the data make the same errors, so their minimum is no lower
+bound. With a penalty on the cosines between those gradients, 10 to 50 critics are enough, where plain SAC-N
+needs hundreds.
 """
 
 from dataclasses import dataclass
@@ -37,7 +38,8 @@ class EDAC(EnsembleFields):
     )
 
     diversity: Weight = 1.0  # weight of the cosines between the critics' action gradients (eta)
-    compare_some: bool = False  # compare min(N, dim A) random critics per update, as the authors' code does; the paper compares all
+    # compare min(N, dim A) random critics per update, as the authors' code does; the paper compares all
+    compare_some: bool = False
 
     def prepare(self, data: Transitions) -> Prepared:
         """The rows as they are, or with standardised rewards."""
@@ -47,7 +49,8 @@ class EDAC(EnsembleFields):
         """SAC's networks with N critics; at least two, because critics are compared."""
         if self.n_critics < 2:
             raise ValueError(
-                f"n_critics is {self.n_critics}; EDAC compares critics with each other, so it needs at least 2"
+                f"n_critics is {self.n_critics}; EDAC compares critics with each other, so it needs at least"
+                " 2"
             )
         return init_networks(self, key, rows.observation.shape[1], rows.action.shape[1], self.n_critics)
 

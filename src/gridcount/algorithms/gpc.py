@@ -1,8 +1,9 @@
 """GPC: grid-mapping pseudo-counts (Shen and Huang 2024), which can be added to any actor-critic (the host).
 
-A host draws its policy's actions at the batch's states; this module counts them on a grid and adds to the critics' loss what pulls them
-down by u = pessimism * sqrt(ln T / n) where the count is low. A host calls, in this order, `prepare_counts` in its `prepare`,
-`init_counts` in its `init`, and `count` and `counted_loss` in its `update`. The equations cited are the paper's.
+A host draws its policy's actions at the batch's states; this module counts them on a grid and adds to the
+critics' loss what pulls them down by u = pessimism * sqrt(ln T / n) where the count is low. A host calls, in
+this order, `prepare_counts` in its `prepare`, `init_counts` in its `init`, and `count` and `counted_loss` in
+its `update`. The equations cited are the paper's.
 """
 
 from collections.abc import Callable
@@ -27,39 +28,31 @@ from gridcount.transitions import Batch, Transitions
 class CountFields:
     """Hyper-parameters of counting, whatever the host: fields only, written once."""
 
-    bins: Whole | Literal["auto"] = (
-        "auto"  # partitions per dimension (alpha in Eq. 2; column m of the paper's table)
-    )
+    # partitions per dimension (alpha in Eq. 2; column m of the paper's table)
+    bins: Whole | Literal["auto"] = "auto"
     pessimism: Weight | Literal["auto"] = "auto"  # scale of the uncertainty (alpha of u)
     q_floor: Number | Literal["auto"] = "auto"  # penalised values stay above this; 0 in the paper
     beta: Weight = 1.0  # share of u that is subtracted from Q(s, a~pi)
-    beta_next: Weight = (
-        0.1  # share of u that is subtracted from Q(s', a'~pi), where ood_next_weight is above 0
-    )
-    in_weight: Weight = (
-        1.0  # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
-    )
-    ood_weight: Weight = (
-        0.5  # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
-    )
-    ood_next_weight: Weight = 0.0  # weight of the (s', a'~pi) term; the text says 1, the published results let no gradient through it: 0
-    prior: Literal["none", "dataset", "dataset-only"] = (
-        "none"  # initial counts: none, the log's actions, or only ever these
-    )
-    relative: bool = (
-        False  # subtract only the part of u above u of the log's own action at s; not in the paper
-    )
+    # share of u that is subtracted from Q(s', a'~pi), where ood_next_weight is above 0
+    beta_next: Weight = 0.1
+    # weight of the Bellman error at the log's actions; 0 only in the paper's ablation of the terms
+    in_weight: Weight = 1.0
+    # weight of the (s, a~pi) term; the text says 1, the published results used the mean of both: 0.5
+    ood_weight: Weight = 0.5
+    # weight of the (s', a'~pi) term; the text says 1, the published results let no gradient through it: 0
+    ood_next_weight: Weight = 0.0
+    # initial counts: none, the log's actions, or only ever these
+    prior: Literal["none", "dataset", "dataset-only"] = "none"
+    # subtract only the part of u above u of the log's own action at s; not in the paper
+    relative: bool = False
     margin: AtLeastOne = 3.0  # width of the grid relative to the data's range (m in Eq. 2)
     state_bins: Whole | None = None  # partitions per state dimension; None: as bins
-    state_resolution: StateResolution = renamed(
-        DEFAULT_RESOLUTION, published="leading"
-    )  # which columns distinguish states, and how finely
-    most_visits: Count = added_later(
-        0
-    )  # counts are capped at this, so that u stops decreasing; 0: no cap, as in the paper
-    normalise: bool = added_later(
-        False
-    )  # networks see observations normalised by the log's mean and standard deviation; not in the paper
+    # which columns distinguish states, and how finely
+    state_resolution: StateResolution = renamed(DEFAULT_RESOLUTION, published="leading")
+    # counts are capped at this, so that u stops decreasing; 0: no cap, as in the paper
+    most_visits: Count = added_later(0)
+    # networks see observations normalised by the log's mean and standard deviation; not in the paper
+    normalise: bool = added_later(False)
     table_megabytes: Whole = 512  # memory of a seed's visit table: exact where it fits, bounded otherwise
 
 
@@ -75,7 +68,8 @@ Learner = TypeVar("Learner", bound=Updated)
 
 
 class GPCState(NamedTuple, Generic[Learner]):
-    """The host's state, the action grid, the visit table, and how the networks see observations (None: as they are)."""
+    """The host's state, the action grid, the visit table, and how the networks see observations (None: as
+    they are)."""
 
     learner: Learner
     grid: Grid
@@ -132,14 +126,16 @@ def prepare_counts(config: Any, data: Transitions) -> Prepared:
     )
     if settled.state_bins is not None and cells.bins < settled.state_bins:
         notes["state_bins"] = (
-            f"{cells.bins}, not {settled.state_bins}: --state-resolution even keeps the grid of states within {CODES:,} cells;"
+            f"{cells.bins}, not {settled.state_bins}: --state-resolution even keeps the grid of states"
+            f" within {CODES:,} cells;"
             f" --state-resolution exact uses all {settled.state_bins}"
         )
     return Prepared(settled, data.rows()._replace(state_cell=here, next_state_cell=there), notes)
 
 
 def init_counts(config: CountFields, learner: Learner, rows: Batch) -> GPCState[Learner]:
-    """The host's state with the grid over the log's actions, the table with its prior and the log's mean and deviation."""
+    """The host's state with the grid over the log's actions, the table with its prior and the log's mean
+    and deviation."""
     grid = Grid.fit(np.asarray(rows.action), int(number(config.bins)), config.margin, limit=1.0)
     state_cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
     table = empty_table(state_cells, grid.sizes, config.table_megabytes)
@@ -177,14 +173,16 @@ def visits_uncertainty(config: CountFields, state: GPCState[Any], visits: Array)
 
 
 def read_uncertainty(config: CountFields, state: GPCState[Any], state_cell: Array, action: Array) -> Array:
-    """u of actions in some state cells, as an update would see it: a pair in use has been seen at least once."""
+    """u of actions in some state cells, as an update would see it: a pair in use has been seen at least
+    once."""
     return visits_uncertainty(config, state, state.table.read(state_cell, state.grid.offset(action)) + 1)
 
 
 def counted_loss(
     config: CountFields, batch: Batch, target: Array, drawn: Actions, uncertainty: Uncertainty
 ) -> Callable[[Critics], tuple[Array, Metrics]]:
-    """The critics' loss: the host's Bellman error at the log's actions, and the penalty at the policy's own (Eq. 9)."""
+    """The critics' loss: the host's Bellman error at the log's actions, and the penalty at the policy's
+    own (Eq. 9)."""
     floor = number(config.q_floor)
 
     def loss(critics: Critics) -> tuple[Array, Metrics]:
@@ -215,7 +213,8 @@ def number(value: float | Literal["auto"]) -> float:
 
 
 def settle(config: Any, data: Transitions) -> tuple[Any, dict[str, str]]:
-    """Replace every "auto" of a host with CountFields and a discount by the paper's rule, and describe the rules."""
+    """Replace every "auto" of a host with CountFields and a discount by the paper's rule, and describe the
+    rules."""
     notes: dict[str, str] = {}
     low, high, mean = float(data.reward.min()), float(data.reward.max()), float(data.reward.mean())
     if config.bins == "auto":

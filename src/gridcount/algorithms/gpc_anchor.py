@@ -1,12 +1,15 @@
-"""GPC-Anchor: grid-mapping pseudo-counts with a policy anchored to the log and no settings to tune; ours (docs/gpc-anchor.md).
+"""GPC-Anchor: grid-mapping pseudo-counts with a policy anchored to the log and no settings to tune; ours
+(docs/gpc-anchor.md).
 
-TD3 in the units of the log. State cells follow the log (counts.adaptive). Rewards are in units of the spread of its
-returns (counts.units). In each cell the standard deviation of the log's actions, sigma(s), is the unit of distance between actions, and
-the log's own count of an action, n(s, a), measures how reliable its value is. Critics are penalised where the count is low, and the
-policy is pulled to the log's action: strongly where the log's actions are similar, weakly where they vary.
+TD3 in the units of the log. State cells follow the log (counts.adaptive). Rewards are in units of the spread
+of its returns (counts.units). In each cell the standard deviation of the log's actions, sigma(s), is the unit
+of distance between actions, and the log's own count of an action, n(s, a), measures how reliable its value
+is. Critics are penalised where the count is low, and the policy is pulled to the log's action: strongly where
+the log's actions are similar, weakly where they vary.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -33,9 +36,8 @@ from gridcount.networks import Critics, Deterministic, Normaliser, column_moment
 from gridcount.policy.actor import Actor
 from gridcount.transitions import Batch, Transitions
 
-PRIOR_ROWS = (
-    8  # a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
-)
+# a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
+PRIOR_ROWS = 8
 LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action counts as constant
 STEADY = 0.5  # share of the schedule after which the policy's rate falls
 ROUNDING = 1e-6  # a deviation below this share of the mean is an error of 32-bit numbers
@@ -72,36 +74,33 @@ class GPCAnchor(TD3Fields):
     layer_norm: bool = True  # LayerNorm in the critics
     target_step: Step = 0.01  # how far the target networks move per update (tau)
     policy_every: Whole = 1  # critic updates per update of the policy and the targets
-    anchor: Weight = 0.2  # weight of the squared distance to the log's action in deviations (lambda); values are divided by their gain
+    # weight of the squared distance to the log's action in deviations (lambda); values are divided by their
+    # gain
+    anchor: Weight = 0.2
     pessimism: Weight = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
-    support_cost: Weight = 6.0  # what acting where the log never did costs over the horizon, in units of the spread of its returns (kappa)
-    ood_weight: Weight = (
-        0.5  # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
-    )
-    ood_noise: Weight = (
-        1.0  # noise on the policy's actions whose values are penalised, in the log's deviations
-    )
+    # what acting where the log never did costs over the horizon, in units of the spread of its returns
+    # (kappa)
+    support_cost: Weight = 6.0
+    # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
+    ood_weight: Weight = 0.5
+    # noise on the policy's actions whose values are penalised, in the log's deviations
+    ood_noise: Weight = 1.0
     smoothing: Weight = 0.25  # noise on the target policy's actions, in the log's deviations
     smoothing_limit: Weight = 2.5  # both noises are clipped to plus or minus this, in the log's deviations
-    q_floor: Number | Literal["auto"] = (
-        "auto"  # targets stay above this; auto: the worst discounted return of the log
-    )
-    reward_level: Number | Literal["auto"] = (
-        "auto"  # subtracted from every reward; auto: their mean if only differences matter, else 0
-    )
-    value_level: Number | Literal["auto"] = (
-        "auto"  # part of a return that reward_level removes, to report values in the log's units
-    )
-    reward_unit: Positive | Literal["auto"] = (
-        "auto"  # divisor of rewards; auto: such that the log's returns have the spread value_spread
-    )
+    # targets stay above this; auto: the worst discounted return of the log
+    q_floor: Number | Literal["auto"] = "auto"
+    # subtracted from every reward; auto: their mean if only differences matter, else 0
+    reward_level: Number | Literal["auto"] = "auto"
+    # part of a return that reward_level removes, to report values in the log's units
+    value_level: Number | Literal["auto"] = "auto"
+    # divisor of rewards; auto: such that the log's returns have the spread value_spread
+    reward_unit: Positive | Literal["auto"] = "auto"
     value_spread: Positive = 10.0  # standard deviation of the log's discounted returns, as networks see them
     rows_per_cell: Whole = 128  # rows of the log in a state cell, at least
     bins: Whole = 20  # partitions of each action dimension in which the log's actions are counted
     average_step: Step = 0.001  # how far the acting policy moves towards the learning one per update
-    schedule_updates: Whole | Literal["auto"] = run_length(
-        "auto"
-    )  # the policy's rate falls over the second half; auto: of the run
+    # the policy's rate falls over the second half; auto: of the run
+    schedule_updates: Whole | Literal["auto"] = run_length("auto")
 
     def prepare(self, data: Transitions) -> Prepared:
         """Automatic values from the log, and every row's cell."""
@@ -136,7 +135,7 @@ class GPCAnchor(TD3Fields):
         cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
         return AnchorState(
             learner,
-            jax.tree.map(jnp.copy, learner.policy),
+            jax.jit(partial(jax.tree.map, jnp.copy))(learner.policy),  # one program, not one per shape
             jnp.asarray(log_deviation(rows.state_cell, cells, rows.action)),
             jax.tree.map(jnp.asarray, ActionCounts.fit(rows.state_cell, cells, rows.action, self.bins)),
             jnp.asarray(columns),
@@ -208,7 +207,8 @@ class GPCAnchor(TD3Fields):
         return value * number(self.reward_unit) + number(self.value_level)
 
     def _rate(self, updates: Array) -> Array:
-        """The share of the policy's rate: 1 in the first half of the schedule, falling linearly in the second."""
+        """The share of the policy's rate: 1 in the first half of the schedule, falling linearly in the
+        second."""
         if self.schedule_updates == "auto":  # the length of the run is unknown
             return jnp.ones(())
         left = 1 - updates / self.schedule_updates
@@ -216,10 +216,11 @@ class GPCAnchor(TD3Fields):
 
 
 def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) -> PolicyLoss:
-    """The policy's loss: -Q(s, pi(s)) / gain + anchor * |(pi(s) - a) / sigma(s)|^2, with Q the smaller of both critics'.
+    """The policy's loss: -Q(s, pi(s)) / gain + anchor * |(pi(s) - a) / sigma(s)|^2, with Q the smaller of
+    both critics'.
 
-    `gain` is the root mean square of |sigma dQ/da|: the change of Q when the action moves by one deviation. It makes the loss
-    independent of the scale and level of rewards.
+    `gain` is the root mean square of |sigma dQ/da|: the change of Q when the action moves by one deviation.
+    It makes the loss independent of the scale and level of rewards.
     """
 
     def value(action: Array) -> Array:
@@ -231,9 +232,8 @@ def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) ->
         q, pull = jax.vjp(value, jax.lax.stop_gradient(action))
         slope = pull(jnp.ones_like(q))[0]
         gain = jnp.sqrt(((slope * deviation) ** 2).sum(axis=-1).mean()) + 1e-8
-        climbed = (
-            (jax.lax.stop_gradient(slope / gain) * action).sum(axis=-1).mean()
-        )  # has the gradient of Q / gain in the policy
+        # has the gradient of Q / gain in the policy
+        climbed = (jax.lax.stop_gradient(slope / gain) * action).sum(axis=-1).mean()
         distance = deviations_apart(action, batch.action, deviation).mean()
         return anchor * distance - climbed, {"q_policy": q.mean(), "gain": gain, "imitation": distance}
 
@@ -241,7 +241,8 @@ def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) ->
 
 
 def log_deviation(cell: Any, n_cells: int, action: Any) -> Any:
-    """[cells, action_dim] the standard deviation of the log's actions in each cell, shrunk towards that of the whole log."""
+    """[cells, action_dim] the standard deviation of the log's actions in each cell, shrunk towards that of
+    the whole log."""
     moments = CellMoments.of(np.asarray(cell), n_cells, action)
     whole = CellMoments.of(np.zeros(len(cell), np.int32), 1, action).deviation[0]
     rows = moments.rows[:, None]

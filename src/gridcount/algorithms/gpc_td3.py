@@ -1,7 +1,8 @@
-"""GPC-TD3: TD3 with grid-mapping pseudo-counts, a second host of gpc's penalty besides SAC; not from a paper, without imitation.
+"""GPC-TD3: TD3 with grid-mapping pseudo-counts, a second host of gpc's penalty besides SAC; not from a paper,
+without imitation.
 
-The policy's actions are counted with TD3's smoothing noise: without noise, a deterministic policy would visit a single cell per state, and
-the critics would be penalised only at that point.
+The policy's actions are counted with TD3's smoothing noise: without noise, a deterministic policy would visit
+a single cell per state, and the critics would be penalised only at that point.
 """
 
 from dataclasses import dataclass

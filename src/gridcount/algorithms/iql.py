@@ -1,8 +1,9 @@
-"""IQL: implicit Q-learning (Kostrikov, Nair and Levine 2021), which never evaluates an action outside the log.
+"""IQL: implicit Q-learning (Kostrikov, Nair and Levine 2021), which never evaluates an action outside the
+log.
 
-V is an upper expectile of Q over the log's own actions, Q is learnt from V at the next state, and the policy imitates the log's
-actions in proportion to how much better than V they are. The equations cited are the paper's; the order of the steps and the
-targets they use are those of the authors' code.
+V is an upper expectile of Q over the log's own actions, Q is learnt from V at the next state, and the policy
+imitates the log's actions in proportion to how much better than V they are. The equations cited are the
+paper's; the order of the steps and the targets they use are those of the authors' code.
 """
 
 from dataclasses import dataclass, replace
@@ -27,7 +28,8 @@ LOG_STD_RANGE = (-5.0, 2.0)  # as in the authors' code
 
 
 class TanhMeanGaussian(eqx.Module):
-    """A Gaussian around a tanh of a perceptron, with deviations that do not depend on the state; its samples are not squashed."""
+    """A Gaussian around a tanh of a perceptron, with deviations that do not depend on the state; its
+    samples are not squashed."""
 
     trunk: MLP
     log_std: Array  # [action_dim]
@@ -77,21 +79,18 @@ class IQL:
     batch_size: Whole = 256  # rows per update
     discount: Share = 0.99  # gamma
     policy_rate: Positive = 3e-4  # Adam step of the policy at the start; it falls to 0 along half a cosine
-    schedule_updates: Whole = run_length(
-        1_000_000
-    )  # updates after which the policy's step is 0: set it to the run's length
+    # updates after which the policy's step is 0: set it to the run's length
+    schedule_updates: Whole = run_length(1_000_000)
     critic_rate: Positive = 3e-4  # Adam step of the critics
     value_rate: Positive = 3e-4  # Adam step of V
     target_step: Step = 0.005  # how far the target critics move per update (alpha in the paper)
-    expectile: Inside = (
-        0.7  # which expectile of Q is V (tau): 0.5 values the log's policy, towards 1 the best of its actions
-    )
+    # which expectile of Q is V (tau): 0.5 values the log's policy, towards 1 the best of its actions
+    expectile: Inside = 0.7
     advantage_scale: Weight = 3.0  # how sharply better actions are preferred (beta, the inverse temperature)
     weight_limit: Positive = 100.0  # no row weighs more than this in the policy's loss
     dropout: Share = 0.0  # share of the policy's hidden units left out of each training step
-    reward_scaling: Literal["none", "return-range", "minus-one"] = (
-        "none"  # reward * 1000 / (best - worst return), or reward - 1
-    )
+    # reward * 1000 / (best - worst return), or reward - 1
+    reward_scaling: Literal["none", "return-range", "minus-one"] = "none"
 
     def prepare(self, data: Transitions) -> Prepared:
         """Scale the rewards as the authors do for this kind of task."""
@@ -181,6 +180,7 @@ def reward_change(scaling: str, data: Transitions) -> tuple[float, float, str]:
             return (
                 scale,
                 0.0,
-                f"times {scale:.4g}, so that 1000 lies between the worst episode ({returns.min():.4g}) and the best ({returns.max():.4g})",
+                f"times {scale:.4g}, so that 1000 lies between the worst episode ({returns.min():.4g}) and"
+                f" the best ({returns.max():.4g})",
             )
     return 1.0, 0.0, ""

@@ -1,4 +1,5 @@
-"""The settings of each paper per domain or dataset that differ from the algorithm's defaults. `epochs` are 1,000 updates each.
+"""The settings of each paper per domain or dataset that differ from the algorithm's defaults. `epochs` are
+1,000 updates each.
 
 A domain's fields come first ("gym", "maze2d", "adroit", "antmaze", "kitchen"), a dataset's own replace them.
 """
@@ -92,7 +93,8 @@ CQL: dict[str, Fields] = {
     "gym": {
         "imitation_updates": 40_000
     },  # the authors' script (conservatism 5 or 10 there; CORL 10 with policy_rate 3e-5)
-    # Not in the paper: CORL, whose threshold of 5 is for the gap itself; ours, as the authors', is for the gap times its weight.
+    # Not in the paper: CORL, whose threshold of 5 is for the gap itself; ours, as the authors', is for the
+    # gap times its weight.
     "maze2d": {"conservatism": 10.0, "lagrange_threshold": 50.0, "policy_rate": 3e-5},
     "adroit": {"conservatism": 1.0},  # CORL, which tuned it for the v1 data
 }

@@ -1,7 +1,8 @@
 """PBRL: pessimistic bootstrapping (Bai et al. 2022), on top of SAC.
 
-Ten critics learn from targets of their own; how much they disagree is the uncertainty. It is taken from the targets, and from the
-values of the policy's own actions at logged states. Where the paper leaves things open, its authors' code decides.
+Ten critics learn from targets of their own; how much they disagree is the uncertainty. It is taken from the
+targets, and from the values of the policy's own actions at logged states. Where the paper leaves things open,
+its authors' code decides.
 """
 
 from dataclasses import dataclass, replace
@@ -44,7 +45,8 @@ class PBRLState(NamedTuple):
 
 
 class Part(NamedTuple):
-    """Some rows of a batch with their targets and sampled actions; in a batch of parts each has one more leading axis."""
+    """Some rows of a batch with their targets and sampled actions; in a batch of parts each has one more
+    leading axis."""
 
     observation: Array  # [rows, observation_dim]
     action: Array  # [rows, action_dim]
@@ -70,9 +72,8 @@ class PBRL(SoftFields):
     ood_start: Weight = 5.0  # how much of the uncertainty of (s, a~pi) is taken at first (beta_ood)
     ood_end: Weight = 1.0  # and at the end of the linear descent
     ood_updates: Whole = 50_000  # updates of the linear descent
-    ood_decay: AtLeastOne = (
-        1.01  # then beta_ood is divided by this whenever an epoch's values fall below those before; 1: never
-    )
+    # then beta_ood is divided by this whenever an epoch's values fall below those before; 1: never
+    ood_decay: AtLeastOne = 1.01
     ood_floor: Weight = 0.2  # and stays above this
     beta_next: Weight = 0.1  # how much of the uncertainty of (s', a'~pi) is taken
     sampled_actions: Whole = 10  # actions of the policy penalised at each of s and s'
@@ -91,7 +92,8 @@ class PBRL(SoftFields):
         number(self.q_floor)
         if self.n_critics < 2:
             raise ValueError(
-                f"n_critics is {self.n_critics}; PBRL's uncertainty is their disagreement, so it needs at least 2"
+                f"n_critics is {self.n_critics}; PBRL's uncertainty is their disagreement, so it needs at"
+                " least 2"
             )
         learner = init_networks(
             self, key, rows.observation.shape[1], rows.action.shape[1], self.n_critics, self.prior_scale
@@ -168,7 +170,8 @@ class PBRL(SoftFields):
 
 
 def ood_beta(config: PBRL, state: PBRLState) -> Array:
-    """The weight of the penalty on (s, a~pi) at this update: a linear descent, then where the record has brought it."""
+    """The weight of the penalty on (s, a~pi) at this update: a linear descent, then where the record has
+    brought it."""
     done = state.learner.updates / max(config.ood_updates, 1)
     return jnp.where(
         done < 1, config.ood_start + (config.ood_end - config.ood_start) * done, state.ood_weight
@@ -176,7 +179,8 @@ def ood_beta(config: PBRL, state: PBRLState) -> Array:
 
 
 def next_weight(config: PBRL, state: PBRLState, beta: Array, q_sampled: Array) -> tuple[Array, Array]:
-    """Once an epoch: record the values of the policy's actions, and reduce the weight if the latest lie below those before."""
+    """Once an epoch: record the values of the policy's actions, and reduce the weight if the latest lie
+    below those before."""
     updates = state.learner.updates
     due = updates % EPOCH == 0
     falls = state.record[-RECENT:].mean() < state.record[:-RECENT].mean()

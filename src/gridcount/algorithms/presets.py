@@ -1,4 +1,5 @@
-"""Presets: what differs from an algorithm's defaults, per dataset. `paper` is the papers'; `fast` is for an ordinary machine."""
+"""Presets: what differs from an algorithm's defaults, per dataset. `paper` is the papers'; `fast` is for
+an ordinary machine."""
 
 from typing import Any, Literal
 
@@ -25,7 +26,8 @@ TD3_CVAE_WEIGHTS = {
 }  # the first author's code
 # And what a single algorithm needs besides, in a domain or on a dataset.
 FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
-    # CQL's default rate, CORL's 3e-5 being for a million updates; and 4 actions of each kind, since a CPU takes time for every one
+    # CQL's default rate, CORL's 3e-5 being for a million updates; and 4 actions of each kind, since a CPU
+    # takes time for every one
     ("cql", "maze2d"): {"policy_rate": 1e-4, "sampled_actions": 4, "scale_threshold": True},
     ("pbrl", "maze2d"): {"sampled_actions": 4},
     ("cql", "other"): {"imitation_updates": 0},  # a short run has no updates for it
@@ -34,7 +36,8 @@ FAST_OWN: dict[tuple[str, str], dict[str, Any]] = {
     ("edac", "other"): {"n_critics": 10},
     **{("gpc-anchor", size): {"hidden": (128, 128), "epochs": 200} for size in ("maze2d", "other")},
     ("gpc-sac", "maze2d"): {"state_bins": 15, "pessimism": 0.4},  # docs/gpc-sac.md says why
-    # In larger mazes as many state cells as umaze has, so that counts grow and pessimism fades as fast as there
+    # In larger mazes as many state cells as umaze has, so that counts grow and pessimism fades as fast as
+    # there
     **{("gpc-sac", name): {"state_bins": 11} for name in ("maze2d-medium-v1", "maze2d-medium-dense-v1")},
     **{("gpc-sac", name): {"state_bins": 10} for name in ("maze2d-large-v1", "maze2d-large-dense-v1")},
     ("gpc-sac", "other"): {

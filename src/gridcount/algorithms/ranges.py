@@ -80,7 +80,8 @@ def _shown(number: float) -> str:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a field's kind, as TOML and flags give values: a whole number does where a number is wanted."""
+    """Whether a value is of a field's kind, as TOML and flags give values: a whole number does where a
+    number is wanted."""
     if get_origin(kind) is Annotated:
         kind = get_args(kind)[0]
     if get_origin(kind) is Literal:

@@ -1,7 +1,8 @@
 """ReBRAC: revisiting the minimalist approach to offline reinforcement learning (Tarasov et al. 2023).
 
-TD3+BC with its penalty on both sides and a weight for each: the policy is held to the log's action, and the target is lowered where the
-policy's next action leaves the log's own next action; deeper networks, and LayerNorm in the critics.
+TD3+BC with its penalty on both sides and a weight for each: the policy is held to the log's action, and the
+target is lowered where the policy's next action leaves the log's own next action; deeper networks, and
+LayerNorm in the critics.
 """
 
 from dataclasses import dataclass
@@ -40,12 +41,10 @@ class ReBRAC(TD3Fields):
 
     hidden: tuple[Whole, ...] = (256, 256, 256)  # hidden layers of policy and critics
     layer_norm: bool = True  # LayerNorm in the critics, after each ReLU as in the authors' code
-    policy_penalty: Weight = (
-        0.01  # weight of the policy's distance from the log's action (beta_1); the paper tunes it per dataset
-    )
-    critic_penalty: Weight = (
-        0.01  # weight of the next action's distance from the log's (beta_2); the paper tunes it per dataset
-    )
+    # weight of the policy's distance from the log's action (beta_1); the paper tunes it per dataset
+    policy_penalty: Weight = 0.01
+    # weight of the next action's distance from the log's (beta_2); the paper tunes it per dataset
+    critic_penalty: Weight = 0.01
     reward_scale: Positive = 1.0  # rewards are multiplied by this; 100 on AntMaze
 
     def prepare(self, data: Transitions) -> Prepared:
@@ -80,10 +79,11 @@ class ReBRAC(TD3Fields):
 
 
 def next_actions(data: Transitions) -> Any:
-    """The action of the next row, inside an episode; the row's own at an episode's last, where the log has no next one.
+    """The action of the next row, inside an episode; the row's own at an episode's last, where the log has no
+    next one.
 
-    After a terminal nothing is bootstrapped, so it does not matter there. At a time limit the own action keeps the penalty at its usual
-    size, where none at all would make just these targets optimistic.
+    After a terminal nothing is bootstrapped, so it does not matter there. At a time limit the own action
+    keeps the penalty at its usual size, where none at all would make just these targets optimistic.
     """
     last = np.append(data.episode_end[:-1], True)
     following: Float32 = np.array(data.action)  # in memory, whether or not the log's columns are

@@ -14,8 +14,9 @@ FUNCTIONS = ("prepare", "init", "update", "actor")  # what the contract asks of 
 class Registry(Mapping[str, type[Any]]):
     """A mapping from names to algorithm classes.
 
-    Entry points are read when a name is not one of gridcount's, or when all names are listed. A package is imported when its
-    class is needed. If a package uses one of gridcount's names, gridcount's own algorithm is used.
+    Entry points are read when a name is not one of gridcount's, or when all names are listed. A package is
+    imported when its class is needed. If a package uses one of gridcount's names, gridcount's own algorithm
+    is used.
     """
 
     def __init__(self, built_in: Mapping[str, type[Any]]):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -47,7 +48,8 @@ class Draw(NamedTuple):
 
 @dataclass(frozen=True)
 class SoftFields:
-    """Hyper-parameters that SAC and its relatives share (the paper's first table): fields only, written once."""
+    """Hyper-parameters that SAC and its relatives share (the paper's first table): fields only, written
+    once."""
 
     hidden: tuple[Whole, ...] = (256, 256, 256)  # hidden layers of policy and critics
     layer_norm: bool = False  # LayerNorm in the critics; not in the paper
@@ -56,13 +58,12 @@ class SoftFields:
     policy_rate: Positive = 3e-4  # Adam step of the policy and the temperature
     critic_rate: Positive = 3e-4  # Adam step of the critics
     target_step: Step = 0.005  # how far the target critics move per update (tau)
-    average_step: Step = 1.0  # how far the acting policy moves towards the learning one per update; 1: no average, as in the paper
-    initialisation: Literal["fan-in", "published"] = added_later(
-        "fan-in"
-    )  # "published": as GPC-SAC's code: docs/gpc-sac.md
-    log_std_low: LogDeviation = added_later(
-        LOG_STD_LOW
-    )  # the policy's log-deviation stays above this; -5 in GPC-SAC's code
+    # how far the acting policy moves towards the learning one per update; 1: no average, as in the paper
+    average_step: Step = 1.0
+    # "published": as GPC-SAC's code: docs/gpc-sac.md
+    initialisation: Literal["fan-in", "published"] = added_later("fan-in")
+    # the policy's log-deviation stays above this; -5 in GPC-SAC's code
+    log_std_low: LogDeviation = added_later(LOG_STD_LOW)
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ class SAC(SoftFields):
         return state.acting_policy.actor()
 
 
+@eqx.filter_jit
 def init_networks(
     config: SoftFields,
     key: Array,
@@ -159,7 +161,8 @@ def draw_actions(policy: TanhGaussian, batch: Batch, key: Array) -> Draw:
 def bellman_target(
     config: SoftFields, state: SACState, batch: Batch, draw: Draw, temperature: Array
 ) -> Array:
-    """y = r + discount * (1 - terminated) * (min_k Qtarget_k(s', a') - temperature * log pi(a'|s')) (GPC-SAC, Eq. 4)."""
+    """y = r + discount * (1 - terminated) * (min_k Qtarget_k(s', a') - temperature * log pi(a'|s'))
+    (GPC-SAC, Eq. 4)."""
     next_q = state.target_critics(batch.next_observation, draw.next_action)
     return td_target(
         batch.reward, batch.terminated, soft_value(next_q, draw.next_log_prob, temperature), config.discount

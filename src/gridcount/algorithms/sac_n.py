@@ -1,7 +1,7 @@
 """SAC-N: soft actor-critic with many critics (An et al. 2021, section 3).
 
-The minimum over N critics is a lower confidence bound of the value: where the log has little data, the critics disagree and the minimum
-is lower, and more critics lower it further. Nothing else differs from SAC.
+The minimum over N critics is a lower confidence bound of the value: where the log has little data, the
+critics disagree and the minimum is lower, and more critics lower it further. Nothing else differs from SAC.
 """
 
 from dataclasses import dataclass
@@ -33,9 +33,8 @@ class EnsembleFields(SoftFields):
     """Hyper-parameters that SAC-N and EDAC share."""
 
     n_critics: Whole = 10  # critics in the ensemble (N)
-    standardise_reward: bool = (
-        False  # rewards to mean 0 and standard deviation 1, as the paper does on Adroit
-    )
+    # rewards to mean 0 and standard deviation 1, as the paper does on Adroit
+    standardise_reward: bool = False
 
 
 @dataclass(frozen=True)

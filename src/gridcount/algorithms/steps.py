@@ -22,14 +22,16 @@ def descend(
     parameters: Parameters,
     state: optax.OptState,
 ) -> tuple[Parameters, optax.OptState, Array, Metrics]:
-    """One step of an optimiser down a loss: the new parameters, the optimiser's new state, the loss and its metrics."""
+    """One step of an optimiser down a loss: the new parameters, the optimiser's new state, the loss and
+    its metrics."""
     (value, metrics), gradient = jax.value_and_grad(loss, has_aux=True)(parameters)
     change, state = optimiser.update(gradient, state, parameters)
     return eqx.apply_updates(parameters, change), state, value, metrics
 
 
 def in_parts(whole: Columns, most: int) -> Columns:
-    """Columns of a batch cut into parts of as many rows as divide both it and `most`: one more leading axis."""
+    """Columns of a batch cut into parts of as many rows as divide both it and `most`: one more leading
+    axis."""
     rows = math.gcd(len(jax.tree.leaves(whole)[0]), most)
     parts: Columns = jax.tree.map(lambda column: column.reshape(-1, rows, *column.shape[1:]), whole)
     return parts
@@ -44,7 +46,8 @@ def descend_in_parts(
 ) -> tuple[Parameters, optax.OptState, Array, Metrics]:
     """One step down the mean of a loss over parts of a batch (their leading axis), one part after the other.
 
-    The same step as on the whole batch where a loss is a mean over rows; what networks compute of a part stays in the cache.
+    The same step as on the whole batch where a loss is a mean over rows; what networks compute of a part
+    stays in the cache.
     """
     slope = jax.value_and_grad(loss, has_aux=True)
     count = len(jax.tree.leaves(parts)[0])

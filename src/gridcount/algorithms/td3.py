@@ -1,13 +1,16 @@
-"""TD3: twin delayed deep deterministic policy gradient (Fujimoto, van Hoof and Meger 2018), trained on a log, without any pessimism.
+"""TD3: twin delayed deep deterministic policy gradient (Fujimoto, van Hoof and Meger 2018), trained on a log,
+without any pessimism.
 
-Its steps are functions, so that relatives call them instead of inheriting. The networks and rates are those of the authors' later code
-(256, 256, batch 256, Adam 3e-4), which TD3+BC builds on; the paper's own were 400, 300, batch 100 and 1e-3.
+Its steps are functions, so that relatives call them instead of inheriting. The networks and rates are those
+of the authors' later code (256, 256, batch 256, Adam 3e-4), which TD3+BC builds on; the paper's own were 400,
+300, batch 100 and 1e-3.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -80,6 +83,7 @@ class TD3(TD3Fields):
         return state.policy.actor()
 
 
+@eqx.filter_jit
 def init_networks(
     config: TD3Fields, key: Array, observation_dim: int, action_dim: int, *, norm_after: bool = False
 ) -> TD3State:
@@ -119,7 +123,8 @@ def smoothed(config: TD3Fields, action: Array, key: Array) -> Array:
 def bellman_target(
     config: TD3Fields, state: TD3State, batch: Batch, next_action: Array, penalty: Array | float = 0.0
 ) -> Array:
-    """y = r + discount * (1 - terminated) * (min_k Qtarget_k(s', a') - penalty) (Eq. 10 with the action of Eq. 14)."""
+    """y = r + discount * (1 - terminated) * (min_k Qtarget_k(s', a') - penalty) (Eq. 10 with the action of
+    Eq. 14)."""
     next_q = state.target_critics(batch.next_observation, next_action).min(axis=0)
     return td_target(batch.reward, batch.terminated, next_q - penalty, config.discount)
 
@@ -163,12 +168,13 @@ def ascend(critics: Critics, batch: Batch) -> PolicyLoss:
 def step_policy(
     config: TD3Fields, state: TD3State, loss: PolicyLoss, rate: Array | float = 1.0
 ) -> tuple[TD3State, Metrics]:
-    """Count the update and, every `policy_every` of them, take a step of the policy on a loss and move all targets.
+    """Count the update and, every `policy_every` of them, take a step of the policy on a loss and move all
+    targets.
 
     `rate` is the share of `policy_rate` that the step is taken with.
 
-    An update without such a step reports 0 for the policy's metrics and one with it reports them `policy_every` times, so that their mean
-    over a block of updates is the mean over the steps.
+    An update without such a step reports 0 for the policy's metrics and one with it reports them
+    `policy_every` times, so that their mean over a block of updates is the mean over the steps.
     """
 
     def step(state: TD3State) -> tuple[TD3State, Metrics]:

@@ -1,7 +1,8 @@
 """TD3+BC: a minimalist approach to offline reinforcement learning (Fujimoto and Gu 2021).
 
-TD3 whose policy also imitates the log: the critics' scale is divided out, so that one weight suits every dataset. Observations are
-normalised; their statistics are part of the state, so that a checkpoint acts on raw observations.
+TD3 whose policy also imitates the log: the critics' scale is divided out, so that one weight suits every
+dataset. Observations are normalised; their statistics are part of the state, so that a checkpoint acts on raw
+observations.
 """
 
 from dataclasses import dataclass
@@ -55,9 +56,8 @@ class TD3BC(TD3Fields):
     def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> TD3BCState:
         """TD3's networks, and the mean and deviation of the log's observations."""
         observation_dim, action_dim = rows.observation.shape[1], rows.action.shape[1]
-        normaliser = (
-            Normaliser.fit(rows.observation) if self.normalise else Normaliser.none(observation_dim)
-        )  # Eq. 4
+        # Eq. 4
+        normaliser = Normaliser.fit(rows.observation) if self.normalise else Normaliser.none(observation_dim)
         return TD3BCState(init_networks(self, key, observation_dim, action_dim), normaliser)
 
     def update(self, state: TD3BCState, batch: Batch, key: Array) -> tuple[TD3BCState, Metrics]:
@@ -76,9 +76,8 @@ class TD3BC(TD3Fields):
             q = critic(batch.observation, action)[
                 0
             ]  # Eq. 5 takes the scale at the log's actions, the authors' code at these
-            imitation = (
-                squared_distance(action, batch.action).mean() / action.shape[1]
-            )  # the authors' code: a mean over dimensions too
+            # the authors' code: a mean over dimensions too
+            imitation = squared_distance(action, batch.action).mean() / action.shape[1]
             return imitation - self.ambition * scale_free(q).mean(), {
                 "q_policy": q.mean(),
                 "imitation": imitation,

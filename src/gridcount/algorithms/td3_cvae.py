@@ -1,8 +1,9 @@
 """TD3-CVAE: offline reinforcement learning as anti-exploration (Rezaeifar et al. 2022).
 
-A conditional variational autoencoder learns the log's actions given its observations, then is fixed. Its reconstruction error of an
-action is a bonus for novelty in exploration; here it is subtracted from the target and from the policy's objective.
-Where the paper's appendix could not be seen, values are those of the first author's published research code.
+A conditional variational autoencoder learns the log's actions given its observations, then is fixed. Its
+reconstruction error of an action is a bonus for novelty in exploration; here it is subtracted from the target
+and from the policy's objective. Where the paper's appendix could not be seen, values are those of the first
+author's published research code.
 """
 
 from dataclasses import dataclass, replace
@@ -13,7 +14,15 @@ import optax
 from jax import Array
 
 from gridcount.algorithms.blocks import learn_first
-from gridcount.algorithms.contract import About, Metrics, Prepared, Report, added_later, ignore_report
+from gridcount.algorithms.contract import (
+    About,
+    Metrics,
+    Prepared,
+    Report,
+    added_later,
+    ignore_report,
+    pretraining,
+)
 from gridcount.algorithms.ranges import Count, Positive, Weight, Whole
 from gridcount.algorithms.steps import descend
 from gridcount.algorithms.td3 import (
@@ -56,7 +65,8 @@ class CVAELearner:
     kl_weight: float
 
     def update(self, state: CVAEState, batch: Batch, key: Array) -> tuple[CVAEState, Metrics]:
-        """One step down the reconstruction error and the divergence of the latent from a standard Gaussian."""
+        """One step down the reconstruction error and the divergence of the latent from a standard
+        Gaussian."""
 
         def loss(cvae: ConditionalVAE) -> tuple[Array, Metrics]:
             reconstruction, mean, log_std = cvae(batch.observation, batch.action, key)
@@ -79,22 +89,21 @@ class TD3CVAE(TD3Fields):
     hidden: tuple[Whole, ...] = (400, 300)  # hidden layers of policy and critics
     policy_rate: Positive = 1e-4  # Adam step of the policy
     critic_rate: Positive = 1e-4  # Adam step of the critics
-    target_penalty: Weight = (
-        5.0  # weight of the bonus in the target (alpha); the paper's value not verified, this one is ours
-    )
-    policy_penalty: Weight = 5.0  # weight of the bonus in the policy's objective (beta); the paper's value not verified, this one is ours
-    average_bonus: bool = added_later(
-        False
-    )  # divide the bonus by dim(A)^2, as the first author's code, where both weights are 1
-    reward_scale: Positive | Literal["auto"] = (
-        "auto"  # rewards are multiplied by this; auto: 1 / (largest - smallest reward)
-    )
+    # weight of the bonus in the target (alpha); the paper's value not verified, this one is ours
+    target_penalty: Weight = 5.0
+    # weight of the bonus in the policy's objective (beta); the paper's value not verified, this one is ours
+    policy_penalty: Weight = 5.0
+    # divide the bonus by dim(A)^2, as the first author's code, where both weights are 1
+    average_bonus: bool = added_later(False)
+    # rewards are multiplied by this; auto: 1 / (largest - smallest reward)
+    reward_scale: Positive | Literal["auto"] = "auto"
     cvae_hidden: tuple[Whole, ...] = (750, 750)  # hidden layers of encoder and decoder
     cvae_latent: Whole = 12  # dimensions of the latent
     cvae_kl_weight: Weight = 0.5  # weight of the latent's divergence against the reconstruction
     cvae_rate: Positive = 1e-4  # Adam step of the autoencoder
     cvae_batch_size: Whole = 100  # rows per update of the autoencoder
-    cvae_updates: Count = 100_000  # updates of the autoencoder before training; the authors' code makes 50 passes through the log
+    # updates of the autoencoder before training; the authors' code makes 50 passes through the log
+    cvae_updates: Count = pretraining(100_000, "autoencoder")
 
     def prepare(self, data: Transitions) -> Prepared:
         """The rows as they are, and what brings their rewards to a range of 1."""

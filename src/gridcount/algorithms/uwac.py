@@ -1,8 +1,10 @@
-"""UWAC: uncertainty-weighted actor-critic (Wu et al. 2021), which is BEAR (Kumar et al. 2019) with critics that estimate their uncertainty.
+"""UWAC: uncertainty-weighted actor-critic (Wu et al. 2021), which is BEAR (Kumar et al. 2019) with critics
+that estimate their uncertainty.
 
-BEAR keeps the policy's actions, as a set, near those of a model of the log's own (a VAE) by a bound on their maximum mean discrepancy.
-UWAC applies dropout to the critics, uses the variance of a value as its uncertainty, and gives uncertain values less weight in both
-losses. Comments say which version is used where paper and code differ.
+BEAR keeps the policy's actions, as a set, near those of a model of the log's own (a VAE) by a bound on their
+maximum mean discrepancy. UWAC applies dropout to the critics, uses the variance of a value as its
+uncertainty, and gives uncertain values less weight in both losses. Comments say which version is used where
+paper and code differ.
 """
 
 from dataclasses import dataclass
@@ -72,9 +74,8 @@ class UWAC:
     hidden: tuple[Whole, ...] = (256, 256)  # hidden layers of policy and critics
     behaviour_hidden: tuple[Whole, ...] = (750, 750)  # hidden layers of the VAE's encoder and decoder
     layer_norm: bool = False  # LayerNorm in the critics; not in the paper
-    spectral_norm: bool = (
-        True  # divide each critic layer by its largest singular value, as the authors' code does
-    )
+    # divide each critic layer by its largest singular value, as the authors' code does
+    spectral_norm: bool = True
     batch_size: Whole = 256  # rows per update
     discount: Share = 0.99  # gamma
     policy_rate: Positive = 1e-4  # Adam step of the policy
@@ -83,33 +84,26 @@ class UWAC:
     multiplier_rate: Positive = 1e-3  # Adam step of the Lagrange multiplier
     target_step: Step = 0.005  # how far the target critics move per update (tau)
     dropout: Share = 0.1  # share of the critics' hidden units left out of each pass
-    passes: Annotated[int, Range(2)] = (
-        100  # forward passes for each mean and variance; most of the CPU time is spent here
-    )
-    weighting: Literal["inverse", "exponential"] = (
-        "inverse"  # beta/Var as the paper has it, or exp(-beta*Var), the authors' code's default
-    )
+    # forward passes for each mean and variance; most of the CPU time is spent here
+    passes: Annotated[int, Range(2)] = 100
+    # beta/Var as the paper has it, or exp(-beta*Var), the authors' code's default
+    weighting: Literal["inverse", "exponential"] = "inverse"
     weight_scale: Positive = 0.5  # how strongly uncertain values are down-weighted (beta)
-    weight_limit: Positive = (
-        1.5  # no row weighs more than this; the authors' code's default, for the exponential, is 1
-    )
-    weight_errors: bool = added_later(
-        False
-    )  # weigh critics' errors before they are squared, as the authors' code; else the squares
+    # no row weighs more than this; the authors' code's default, for the exponential, is 1
+    weight_limit: Positive = 1.5
+    # weigh critics' errors before they are squared, as the authors' code; else the squares
+    weight_errors: bool = added_later(False)
     next_actions: Whole = 10  # actions of the policy at s' of which the best is bootstrapped from
-    minimum_share: Annotated[float, Range(0, 1)] = (
-        0.75  # the target is this much of the smaller critic and the rest of the larger (lambda)
-    )
+    # the target is this much of the smaller critic and the rest of the larger (lambda)
+    minimum_share: Annotated[float, Range(0, 1)] = 0.75
     kernel: Literal["gaussian", "laplacian"] = "gaussian"  # of the discrepancy
     kernel_width: Positive = 20.0  # of the discrepancy (sigma)
-    discrepancy_samples: Whole = (
-        4  # actions per state, of the policy and of the VAE, that the discrepancy compares
-    )
+    # actions per state, of the policy and of the VAE, that the discrepancy compares
+    discrepancy_samples: Whole = 4
     discrepancy_limit: Weight = 0.07  # the bound the multiplier holds it to (epsilon)
     warmup_updates: Count = 40_000  # until then the policy only learns to keep the bound
-    candidates: Whole = (
-        100  # actions drawn at each observation, of which the one the first critic values most is taken
-    )
+    # actions drawn at each observation, of which the one the first critic values most is taken
+    candidates: Whole = 100
 
     def prepare(self, data: Transitions) -> Prepared:
         """UWAC takes the rows as they are."""
@@ -144,7 +138,8 @@ class UWAC:
         )
 
     def update(self, state: UWACState, batch: Batch, key: Array) -> tuple[UWACState, Metrics]:
-        """One step of the VAE, then of critics, policy and multiplier, each with the networks as they were before."""
+        """One step of the VAE, then of critics, policy and multiplier, each with the networks as they were
+        before."""
         vae_key, latent_key, next_key, target_key, critic_key, action_key, policy_key = jax.random.split(
             key, 7
         )
@@ -161,7 +156,8 @@ class UWAC:
         )
         metrics: Metrics = {"behaviour_loss": value}
 
-        # The target: the best of several actions of the policy at s' (as BEAR's target), and how uncertain it is.
+        # The target: the best of several actions of the policy at s' (as BEAR's target), and how uncertain it
+        # is.
         targets, target_directions = self._smooth(state.target_critics, state.target_directions)
         next_action = jnp.tanh(
             state.policy.raw(batch.next_observation, next_key, self.next_actions)
@@ -189,7 +185,8 @@ class UWAC:
             "variance": next_variance.mean(),
         }
 
-        # The policy: weighted values within the bound on the discrepancy (BEAR; the discrepancy is of actions before the tanh).
+        # The policy: weighted values within the bound on the discrepancy (BEAR; the discrepancy is of actions
+        # before the tanh).
         smooth, directions = self._smooth(state.critics, state.directions)
         latent = jax.random.normal(latent_key, (self.discrepancy_samples, rows, behaviour.latent_dim))
         supported = behaviour.decode_raw(observation, jnp.clip(latent, -LATENT_LIMIT, LATENT_LIMIT))
@@ -238,7 +235,8 @@ class UWAC:
         ), metrics
 
     def actor(self, state: UWACState) -> Actor:
-        """Of the policy's candidates the one the first critic, with all its units, values most; the draws are fixed."""
+        """Of the policy's candidates the one the first critic, with all its units, values most; the draws
+        are fixed."""
         critics, _ = self._smooth(state.critics, state.directions)
         action_dim = state.policy.trunk.biases[-1].shape[-1] // 2
         noise = jax.random.normal(jax.random.key(0), (self.candidates, action_dim))
@@ -256,8 +254,10 @@ class UWAC:
     def _guess(self, critics: Critics, observation: Array, action: Array, key: Array) -> tuple[Array, Array]:
         """Mean and variance of each critic's value over passes with units left out: [critics, rows] each.
 
-        All rows share a pass's units, so that leaving them out is a change of weights and the passes are plain matrix
-        multiplications: for a row alone the distribution is that of dropout, as for two rows with units of their own.
+        All rows share a pass's units, so that leaving them out is a change of weights and the passes are
+        plain matrix
+        multiplications: for a row alone the distribution is that of dropout, as for two rows with units of
+            their own.
         """
 
         x = jnp.concatenate([observation, action], axis=-1)

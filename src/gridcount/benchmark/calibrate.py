@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.blocks import make_block
+from gridcount.algorithms.contract import pretraining_fields
 from gridcount.benchmark.cells import Cell
 from gridcount.benchmark.timings import keep_timing, read_timings
 from gridcount.catalogue import NAMES
 from gridcount.data.load import load
-from gridcount.training.run import settings
+from gridcount.training.plan import settings
 from gridcount.transitions import Transitions
 
 ROWS, UPDATES = 2_000, 20
@@ -54,12 +54,17 @@ Report = Callable[[str, int, int], None]  # receives what is timed next, its num
 
 
 def seconds_per_update(cells: Sequence[Cell], report: Report) -> dict[str, float]:
-    """Seconds one seed's update takes, by cell: each different algorithm, size and dimension is compiled and timed once, and kept."""
+    """Seconds one seed's update takes, by cell: each different algorithm, size and dimension is compiled
+    and timed once, and kept."""
     kinds: dict[str, tuple[Any, tuple[int, int], str]] = {}  # kind of update -> how to time it
     owner: dict[str, str] = {}  # cell -> its kind
     for cell in cells:
-        algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
-        dims = DIMENSIONS[cell.dataset.split("-")[0]] if cell.dataset in NAMES else _dimensions(cell.data)
+        algorithm = cell.plan.make_algorithm()
+        dims = (
+            DIMENSIONS[cell.dataset.split("-")[0]]
+            if cell.dataset in NAMES
+            else _dimensions(cell.plan.dataset)
+        )
         sizes = {name: value for name, value in settings(algorithm).items() if name in SIZES}
         owner[cell.label] = str((cell.algorithm, dims, sizes))
         kinds.setdefault(owner[cell.label], (algorithm, dims, cell.algorithm))
@@ -96,7 +101,8 @@ def _one_core() -> Iterator[None]:
 
 
 def estimate(cells: Sequence[Cell], per_update: dict[str, float], cores: int, workers: int) -> float:
-    """Seconds for all cells, without evaluations and compilation: each runs on the next free worker, as in `run_local`."""
+    """Seconds for all cells, without evaluations and compilation: each runs on the next free worker, as in
+    `run_local`."""
     workers = max(min(workers, len(cells)), 1)
     share = max(cores // workers, 1)
     busy = [0.0] * workers
@@ -116,7 +122,7 @@ def _time(algorithm: Any, dims: tuple[int, int]) -> float:
         rng.uniform(size=ROWS).astype(np.float32),
     )
     data = Transitions(states[0], action, reward, states[1], flags, flags)
-    quick = {"cvae_updates": 1} if hasattr(algorithm, "cvae_updates") else {}
+    quick = dict.fromkeys(pretraining_fields(algorithm), 1)
     prepared = replace(algorithm, **quick).prepare(data)
     state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
     rows = jax.tree.map(jnp.asarray, prepared.rows)

@@ -1,56 +1,85 @@
-"""A cell: one algorithm on one dataset, its seeds together. It runs in its own directory and can be stopped and resumed."""
+"""A cell: one algorithm on one dataset, its seeds together. It runs in its own directory and can be
+stopped and resumed."""
 
 import hashlib
 import json
 import os
 import re
 import time
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import with_old_names
 from gridcount.catalogue import MAZE_NAMES, NAMES
-from gridcount.data.formats.columns import ROLES
 from gridcount.data.load import load
 from gridcount.data.quality import check as checks
 from gridcount.data.store.download import published
 from gridcount.data.store.mazes import FORMAT, is_generated
-from gridcount.evaluation.environments import has_environment
+from gridcount.estimation.estimate import Settings
 from gridcount.files import decode_record, locked, read_record, write_whole
 from gridcount.training import run as runs
 from gridcount.training.divergence import Diverged
 from gridcount.training.experiment import Experiment, load_checked
 from gridcount.training.logs import Row, headline, read_rows
-from gridcount.training.machine import describe_starts, peak_gigabytes
-from gridcount.training.times import Times, add_times, keep_times, read_times
+from gridcount.training.machine import peak_gigabytes
+from gridcount.training.plan import Plan, fingerprint, read_plan, settings
+from gridcount.training.results import facts_of, with_facts
+from gridcount.training.times import Times, add_times, keep_times
+from gridcount.transitions import Transitions
 
 SEEDS = "--seeds-"  # between a directory's experiment and its seeds
 
 
 @dataclass(frozen=True)
+class Estimated:
+    """How policies are estimated on the episodes that the plan holds out: one half ranks, the other confirms."""
+
+    settings: Settings  # of the estimates
+    after: tuple[int, ...]  # updates after which policies are estimated; the last are the cell's
+    bars: tuple[float, ...] = ()  # training stops after those updates if the lower limit is lower
+    confirm: bool = False  # estimate the last policies on the episodes that rank nothing
+
+    def identity(self) -> "Estimated":
+        """What the trained policies and their ranking depend on."""
+        return replace(self, bars=(), confirm=False)
+
+
+@dataclass(frozen=True)
 class Cell:
-    """All settings that affect a cell's results, besides code and machine."""
+    """A plan as part of a suite."""
 
     suite: str
-    algorithm: str
-    dataset: str  # as tables call it
     variant: str  # an ablation's setting; "" for the preset itself
-    preset: str
-    changes: dict[str, Any]  # fields that differ from the preset
-    seeds: tuple[int, ...]
-    updates: int
-    evaluate_every: int
-    episodes: int
-    data: str  # what is loaded: the dataset's name, or a file
-    environment: str | None = None  # where policies are scored; None: the dataset's own, if it has one
-    scored: bool = True  # whether policies are rolled out at all
-    reading: dict[str, Any] = field(
-        default_factory=dict
-    )  # of a table: its columns by role, and the units of its actions
+    plan: Plan  # what is run
+    scored: bool = True  # whether the suite rolls policies out at all
+    estimated: Estimated | None = None  # how policies are estimated on held-out episodes, if they are
+
+    @property
+    def algorithm(self) -> str:
+        """Its name in the registry."""
+        return self.plan.algorithm
+
+    @property
+    def dataset(self) -> str:
+        """Its name in tables."""
+        return self.plan.title
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Trained together."""
+        return self.plan.seeds
+
+    @property
+    def updates(self) -> int:
+        """Of each seed."""
+        return self.plan.updates
+
+    def changed(self, **fields: Any) -> "Cell":
+        """The cell with other values in its plan."""
+        return replace(self, plan=replace(self.plan, **fields))
 
     @property
     def label(self) -> str:
@@ -58,32 +87,55 @@ class Cell:
         return f"{self.algorithm}, {self.dataset}" + (f", {self.variant}" if self.variant else "")
 
     def key(self) -> str:
-        """A name for all settings except the seeds: cells with the same key are seeds of the same experiment."""
-        algorithm = make_algorithm(self.algorithm, self.dataset, self.preset, **self.changes)
-        facts = asdict(replace(self, seeds=(), suite="", variant="", preset="", changes={}, data=""))
-        if not self.reading:
-            del facts["reading"]  # which is newer than the first results
+        """A name for all settings except the seeds: cells with the same key are seeds of the same
+        experiment."""
+        algorithm = self.plan.make_algorithm()
         text = json.dumps(
-            [facts, with_old_names(type(algorithm), runs.settings(algorithm)), self.origin()], sort_keys=True
+            [self._identity(), with_old_names(type(algorithm), settings(algorithm)), self.origin()],
+            sort_keys=True,
         )
         safe = re.sub(r"[^\w.-]", "_", self.dataset)  # it is part of file names and patterns
         return "--".join((self.algorithm, safe, hashlib.sha256(text.encode()).hexdigest()[:10]))
 
+    def _identity(self) -> dict[str, Any]:
+        """What a key is made of besides hyper-parameters and data, in the form of the first results: it
+        never changes."""
+        plan, reading = self.plan, self.plan.reading()
+        return {
+            "algorithm": plan.algorithm,
+            "dataset": plan.title,
+            "updates": plan.updates,
+            "evaluate_every": plan.evaluate_every,
+            "episodes": plan.episodes,
+            "environment": plan.named_environment,
+            "scored": self.scored,
+            **({"reading": reading} if reading else {}),  # which is newer than the first results
+            **({"hold_out": asdict(plan.split())} if plan.hold_out else {}),
+            **({"estimated": asdict(self.estimated.identity())} if self.estimated else {}),
+            "suite": "",
+            "variant": "",
+            "preset": "",
+            "data": "",
+            "changes": {},
+            "seeds": [],
+        }
+
     def origin(self) -> str:
-        """The source of the data, with a digest if it is not D4RL's, so that results from different data are not mixed."""
-        if self.data == self.dataset and self.dataset in NAMES:
+        """The source of the data, with a digest if it is not D4RL's, so that results from different data
+        are not mixed."""
+        if self.plan.dataset == self.dataset and self.dataset in NAMES:
             return (
                 _recipe()
                 if self.dataset in MAZE_NAMES and not published()[self.dataset].target.is_file()
                 else "d4rl"
             )
-        if not Path(self.data).is_file():  # an imported log or a Minari folder
-            return f"own {_content(self.data, self.dataset)}"
-        digest = _sha256(self.data)
+        if not Path(self.plan.dataset).is_file():  # an imported log or a Minari folder
+            return f"own {_content(self.plan.dataset, self.dataset)}"
+        digest = _sha256(self.plan.dataset)
         if self.dataset in published() and digest == published()[self.dataset].sha256:
             return f"d4rl {digest[:16]}"
         if self.dataset in MAZE_NAMES:  # D4RL publishes no digest of its mazes
-            return f"{'generated' if is_generated(Path(self.data)) else 'own'} {digest[:16]}"
+            return f"{'generated' if is_generated(Path(self.plan.dataset)) else 'own'} {digest[:16]}"
         return f"{'re-collected' if self.dataset in NAMES else 'own'} {digest[:16]}"
 
     @cached_property
@@ -109,32 +161,14 @@ class Cell:
         cell = decode_record(
             text.encode(), cls, "a cell", "run the suite's command again, which writes it again", closed=True
         )
-        changes, reading = (
-            {name: _frozen(value) for name, value in each.items()} for each in (cell.changes, cell.reading)
-        )
-        return replace(cell, changes=changes, reading=reading)
+        return cell.changed(fields=settings(cell.plan.make_algorithm()))  # JSON's lists are tuples again
 
 
 def run_cell(cell: Cell, directory: Path) -> list[Row]:
-    """Train and score a cell in its directory, resuming if it was stopped; returns the rows of the results store."""
+    """Train and score a cell in its directory, resuming if it was stopped; returns the rows of the results
+    store."""
     with locked(directory / "cell"):  # a worker of a killed run may still be saving
-        environment = cell.environment or (cell.dataset if has_environment(cell.dataset) else None)
-        plan = runs.Plan(
-            dataset=cell.data,
-            environment=environment if cell.scored else None,
-            algorithm=cell.algorithm,
-            fields={},
-            seeds=cell.seeds,
-            updates=cell.updates,
-            evaluate_every=cell.evaluate_every,
-            episodes=cell.episodes,
-            fingerprint="",
-            columns={role: name for role, name in cell.reading.items() if role in ROLES},
-            **{name: value for name, value in cell.reading.items() if name not in ROLES},
-        )
-        data = load_checked(plan, show=_print_findings)
-        algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
-        experiment = Experiment.prepare(plan, algorithm, data)
+        experiment, _ = prepare_cell(cell)
         found: list[Row] = []
         place = directory
         while experiment.plan.seeds:
@@ -153,6 +187,21 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
         return found
 
 
+def prepare_cell(cell: Cell) -> tuple[Experiment, Transitions]:
+    """A cell's experiment, and its whole log: held-out episodes included."""
+    data = load_cell(cell)
+    return Experiment.prepare(_planned(cell), data), data
+
+
+def load_cell(cell: Cell) -> Transitions:
+    """A cell's whole log, checked."""
+    return load_checked(_planned(cell), show=_print_findings)
+
+
+def _planned(cell: Cell) -> Plan:
+    return cell.plan if cell.scored else replace(cell.plan, environment=None)
+
+
 def _print_findings(name: str, findings: list[checks.Finding]) -> None:
     """Print findings; the output of a worker is the cell's log."""
     for finding in findings:
@@ -161,41 +210,16 @@ def _print_findings(name: str, findings: list[checks.Finding]) -> None:
 
 def rows_of(cell: Cell, directory: Path) -> list[Row]:
     """A cell's rows as the store keeps them: one per evaluation of a seed, with all settings."""
-    facts = facts_of(cell, directory)
-    costs = {
-        each.updates: {"seconds": each.seconds, "gigabytes": each.gigabytes} for each in read_times(directory)
-    }
-    return [facts | costs.get(row["updates"], {}) | row for row in read_rows(directory)]
+    return with_facts(_facts(cell, directory), directory, read_rows(directory))
 
 
-def facts_of(cell: Cell, directory: Path) -> Row:
+def _facts(cell: Cell, directory: Path) -> Row:
     """The columns that all rows of a cell share."""
-    plan = runs.read_plan(directory)
-    starts = describe_starts(directory)
-    start = starts[-1]
-    kind = cell.origin().split()[0]
-    return {
-        "suite": cell.suite,
-        "algorithm": cell.algorithm,
-        "dataset": cell.dataset,
-        "variant": cell.variant,
-        "key": cell.key(),
-        "preset": cell.preset,
-        "config": json.dumps(plan.fields, sort_keys=True),
-        "planned_updates": cell.updates,
-        "episodes": cell.episodes,
-        "environment": cell.environment,  # left out: the dataset's own, or none
-        "source": kind,
-        "fingerprint": plan.fingerprint,
-        "commit": ", ".join(
-            dict.fromkeys(str(each.commit) for each in starts)
-        ),  # several where it went on with newer code
-        "versions": json.dumps(start.versions, sort_keys=True),
-        "machine": start.machine,
-        "started": starts[0].started,
-        "seeds_together": len(plan.seeds),
-        "cores_used": start.cores_used,
-    }
+    asked = cell.plan
+    # an older directory may not record the first two
+    plan = replace(read_plan(directory), name=asked.name, preset=asked.preset, environment=asked.environment)
+    source = cell.origin().split()[0]
+    return facts_of(plan, directory, suite=cell.suite, key=cell.key(), variant=cell.variant, source=source)
 
 
 def diverged_rows(cell: Cell, directory: Path, error: Diverged) -> list[Row]:
@@ -204,7 +228,7 @@ def diverged_rows(cell: Cell, directory: Path, error: Diverged) -> list[Row]:
     own = [row for row in rows if row["seed"] == error.seed]
     return [
         row | {"diverged": error.message}
-        for row in own or [facts_of(cell, directory) | {"seed": error.seed, "updates": 0}]
+        for row in own or [_facts(cell, directory) | {"seed": error.seed, "updates": 0}]
     ]
 
 
@@ -232,7 +256,8 @@ class Progress:
 
 
 class Status:
-    """A run's display that writes to files: progress for the overview, and the time and memory of training."""
+    """A run's display that writes to files: progress for the overview, and the time and memory of
+    training."""
 
     def __init__(self, directory: Path, cell: Cell, watched: Path):
         directory.mkdir(parents=True, exist_ok=True)
@@ -307,11 +332,6 @@ def _ranges(seeds: tuple[int, ...]) -> str:
     )
 
 
-def _frozen(value: Any) -> Any:
-    """JSON's lists as tuples."""
-    return tuple(value) if isinstance(value, list) else value
-
-
 def _recipe() -> str:
     """The version of the maze generator; the first has no number, so that old results keep their key."""
     return "generated" if FORMAT == 1 else f"generated {FORMAT}"
@@ -325,7 +345,7 @@ def _sha256(path: str) -> str:
 @cache
 def _content(name: str, dataset: str) -> str:
     try:
-        return runs.fingerprint(load(name))
+        return fingerprint(load(name))
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{dataset} cannot be read from {name}: {error}") from error
 

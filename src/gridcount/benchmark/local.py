@@ -1,30 +1,24 @@
-"""Cells on this machine, in worker processes pinned to cores. Finished cells are skipped."""
+"""Cells on this machine, in worker processes pinned to cores."""
 
 import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
-from gridcount.benchmark.cells import SEEDS, STATUS, Cell, Progress, seeds_of
-from gridcount.benchmark.overview import Overview
-from gridcount.benchmark.store import finished_seeds, read_results, write_rows
+from gridcount.benchmark.cells import STATUS, Cell, Progress
+from gridcount.benchmark.executor import POLL, Ended, run_cells
 from gridcount.children import module_command, module_environment
 from gridcount.files import open_plain, write_whole
-from gridcount.files.archive import numbered
-from gridcount.interrupts import STOPPED, stopping
-from gridcount.training.logs import Row
+from gridcount.interrupts import STOPPED
 from gridcount.training.loop import available_cores
-
-POLL = 0.5  # seconds between looks at the workers
-SAVING = "stopping: each cell writes a checkpoint; press Ctrl-C again to stop without waiting"
-AT_ONCE = "stopped immediately; cells still write their checkpoints: run the same command again to resume"
 
 
 @dataclass
@@ -36,58 +30,62 @@ class Job:
     cores: tuple[int, ...]
 
 
-def missing(cells: Sequence[Cell], out: Path) -> list[Cell]:
-    """The cells to run, without finished seeds; seeds that were started together stay together.
+class Workers:
+    """The executor of this machine: a process per cell, on cores of its own."""
 
-    Seeds that another suite in the folder finished are excluded: `reuse_finished` copies them.
-    """
-    stored = _stored(out)
-    left = []
-    for cell in cells:
-        key = cell.key()
-        wanted = set(cell.seeds) - finished_seeds(stored, None, key)
-        for begun in sorted((out / "cells").glob(f"{key}{SEEDS}*")):
-            seeds = seeds_of(begun.name)
-            if numbered(begun / "checkpoints") and set(seeds) <= wanted:
-                left.append(replace(cell, seeds=seeds))
-                wanted -= set(seeds)
-        if wanted:
-            left.append(replace(cell, seeds=tuple(sorted(wanted))))
-    return left
+    stopping = "stopping: each cell writes a checkpoint; press Ctrl-C again to stop without waiting"
+    stopped_at_once = (
+        "stopped immediately; cells still write their checkpoints: run the same command again to resume"
+    )
+    resumption = "each cell resumes where it stopped"
+
+    def __init__(self, out: Path, workers: int | None = None, trusted: Sequence[str] = ()):
+        self._out, self._workers, self._trusted = out, workers, trusted
+        self._waiting: list[Cell] = []
+        self._jobs: list[Job] = []
+        self._free: list[tuple[int, ...]] = []  # groups of cores
+
+    def start(self, cells: Sequence[Cell]) -> None:
+        """Divide the cores among the workers; `wait` starts them."""
+        self._waiting = list(cells)
+        self._free = _core_groups(min(self._workers or default_workers(), len(cells)) or 1)
+        (self._out / "cells").mkdir(parents=True, exist_ok=True)
+
+    def wait(self) -> list[Ended]:
+        """Start as many cells as there are free cores, and look for those that have ended."""
+        while self._waiting and self._free:
+            self._jobs.append(_start(self._waiting.pop(0), self._out, self._free.pop(0), self._trusted))
+        ended = [job for job in self._jobs if job.process.poll() is not None]
+        for job in ended:
+            self._jobs.remove(job)
+            self._free.append(job.cores)
+        if not ended:
+            time.sleep(POLL)
+        return [Ended(job.cell, job.process.returncode, self._problem(job)) for job in ended]
+
+    def running(self) -> set[str]:
+        """The names of the cells whose process runs."""
+        return {job.cell.name for job in self._jobs}
+
+    def progress(self, cell: Cell) -> Progress:
+        """The progress that a cell's process wrote last."""
+        return Progress.read(cell.directory(self._out / "cells"))
+
+    def stop(self) -> None:
+        """Ask each process to write a checkpoint and end, and wait until all have ended."""
+        for job in self._jobs:
+            job.process.send_signal(signal.SIGTERM)
+        for job in self._jobs:
+            job.process.wait()
+
+    def _problem(self, job: Job) -> str:
+        code = job.process.returncode
+        return _failure_message(job.cell.directory(self._out / "cells"), code) if code else ""
 
 
-def reuse_finished(cells: Sequence[Cell], out: Path) -> None:
-    """Copy finished results of the same experiments in this folder, by any suite, with the present names."""
-    _rename(cells, out)
-    stored = _stored(out)
-    for cell in cells:
-        key = cell.key()
-        own = finished_seeds(stored, cell.suite, key)
-        for suite in sorted({row["suite"] for row in stored if row["key"] == key} - {cell.suite}):
-            seeds = (finished_seeds(stored, suite, key) & set(cell.seeds)) - own
-            if seeds:
-                named = {"suite": cell.suite, "variant": cell.variant, "preset": cell.preset}
-                rows = [
-                    row | named
-                    for row in stored
-                    if (row["suite"], row["key"]) == (suite, key) and row["seed"] in seeds
-                ]
-                write_rows(replace(cell, seeds=tuple(sorted(seeds))).results(out / "results"), rows)
-                own |= seeds
-
-
-def _rename(cells: Sequence[Cell], out: Path) -> None:
-    """Rename finished experiments to the suite's present names: a variant's name does not define an experiment."""
-    names = {(cell.suite, cell.key()): {"variant": cell.variant, "preset": cell.preset} for cell in cells}
-    for path in sorted((out / "results").glob("*.parquet")):
-        rows = read_results(path)
-        renamed = [row | names.get((row["suite"], row["key"]), {}) for row in rows]
-        if renamed != rows:
-            write_rows(path, renamed)
-
-
-def _stored(out: Path) -> list[Row]:
-    return read_results(out / "results") if any((out / "results").glob("*.parquet")) else []
+def from_flags(flags: Mapping[str, Any], out: Path, console: Console) -> Workers:
+    """The executor that the flags of `gridcount benchmark` ask for."""
+    return Workers(out, flags["workers"], flags["env"])
 
 
 def run_local(
@@ -97,37 +95,16 @@ def run_local(
     workers: int | None = None,
     trusted: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Run cells until all are stored; returns the errors by cell. `trusted`: environments whose modules were typed."""
+    """Run cells here until all are stored; returns the errors by cell. `trusted`: environments whose modules
+    were typed."""
+    return run_cells(Workers(out, workers, trusted), cells, console)
+
+
+def _core_groups(workers: int) -> list[tuple[int, ...]]:
+    """The cores of each worker; with fewer cells than cores, each gets several for its seeds."""
     cores = available_cores()
-    workers = min(workers or default_workers(), len(cells)) or 1
-    share = max(len(cores) // workers, 1)  # with fewer cells than cores, each gets several for its seeds
-    free = [tuple(cores[i * share : (i + 1) * share] or cores[i % len(cores) :][:1]) for i in range(workers)]
-    waiting, running, problems = list(cells), list[Job](), dict[str, str]()
-    (out / "cells").mkdir(parents=True, exist_ok=True)
-    with (
-        stopping(SAVING, AT_ONCE) as stop,
-        Overview(console, cells, lambda cell: Progress.read(cell.directory(out / "cells"))) as overview,
-    ):
-        while running or (waiting and not stop.requested):
-            while waiting and free and not stop.requested:
-                running.append(_start(waiting.pop(0), out, free.pop(0), trusted))
-            for job in [job for job in running if job.process.poll() is not None]:
-                running.remove(job)
-                free.append(job.cores)
-                if job.process.returncode and not stop.requested:
-                    problems[overview.label(job.cell)] = _failure_message(
-                        job.cell.directory(out / "cells"), job.process.returncode
-                    )
-                overview.ended(job.cell, job.process.returncode)
-            if stop.requested:
-                for job in running:
-                    job.process.send_signal(signal.SIGTERM)
-                for job in running:
-                    job.process.wait()
-                raise KeyboardInterrupt
-            overview.refresh({job.cell.name for job in running})
-            time.sleep(POLL)
-    return problems
+    share = max(len(cores) // workers, 1)
+    return [tuple(cores[i * share : (i + 1) * share] or cores[i % len(cores) :][:1]) for i in range(workers)]
 
 
 def _start(cell: Cell, out: Path, cores: tuple[int, ...], trusted: Sequence[str]) -> Job:

@@ -1,4 +1,5 @@
-"""An overview of all cells: state, score so far, rate, time left. A live table in a terminal, a line per event in a log."""
+"""An overview of all cells: state, score so far, rate, time left. A live table in a terminal, a line per
+event in a log."""
 
 import time
 from collections.abc import Callable, Collection, Sequence

@@ -1,4 +1,5 @@
-"""Cells on a Ray cluster: one task each, retried if a node fails; progress and results are sent back during the run.
+"""Cells on a Ray cluster: one task each, retried if a node fails; progress and results are sent back during
+the run.
 
 Nodes need gridcount and nothing else: no shared folder. A dataset file is sent through Ray's object store.
 """
@@ -10,15 +11,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
 from gridcount.benchmark.cells import Cell, Progress
-from gridcount.benchmark.overview import Overview
+from gridcount.benchmark.executor import POLL, Ended, run_cells
 from gridcount.benchmark.store import read_results, write_rows
 from gridcount.children import module_command, module_environment
 from gridcount.training.logs import Row
@@ -30,7 +31,6 @@ except ImportError as error:
         f"running on a cluster needs Ray ({error}). Install it with: pip install 'gridcount[ray]'"
     ) from error
 
-POLL = 0.5  # seconds between looks
 ANSWER = 10  # seconds a cluster has to answer
 RETRIES = 5  # of a cell whose node or process died
 
@@ -58,6 +58,73 @@ class Board:
         return self._progress
 
 
+class Tasks:
+    """The executor of a cluster: a task per cell, and an actor that holds their progress."""
+
+    stopping = "stopping: running cells are cancelled; press Ctrl-C again to stop without waiting"
+    stopped_at_once = (
+        "stopped immediately; finished cells are kept: run the same command again for the others"
+    )
+    resumption = "finished cells are kept, the others start again"
+
+    def __init__(
+        self, out: Path, console: Console, address: str | None, wanted: Resources, trusted: Sequence[str] = ()
+    ):
+        self._out, self._console, self._address = out, console, address
+        self._wanted, self._trusted = wanted, tuple(trusted)
+        self._board: Any = None
+        self._cells: dict[Any, Cell] = {}  # by the reference of their task
+        self._progress: dict[str, Progress] = {}  # by the cell's name
+
+    def start(self, cells: Sequence[Cell]) -> None:
+        """Join the cluster and submit all tasks; Ray starts each when a node has room."""
+        if not ray.is_initialized():
+            _connect(self._address)
+        _report_missing_resources(self._wanted, self._console)
+        self._board = _board_here()
+        task = ray.remote(
+            num_cpus=self._wanted.cores, num_gpus=self._wanted.accelerators, max_retries=RETRIES
+        )(_run)
+        files = _dataset_files(cells)
+        # Ray adds the working directory to the module search path of its tasks
+        hidden = tuple({os.getcwd()} - set(sys.path))
+        given = (self._wanted.cores, self._board, self._trusted, hidden)
+        for cell in cells:
+            reference = task.remote(cell.to_json(), cell.name, files.get(cell.plan.dataset), *given)
+            self._cells[reference] = cell
+
+    def wait(self) -> list[Ended]:
+        """Read the progress of all tasks, and store the rows of those that have ended."""
+        ended, _ = ray.wait(list(self._cells), num_returns=1, timeout=POLL)
+        self._progress |= {name: Progress(**fields) for name, fields in _read(self._board).items()}
+        return [self._collected(reference) for reference in ended]
+
+    def running(self) -> set[str]:
+        """The names of the cells whose task has reported its progress."""
+        return {cell.name for cell in self._cells.values() if cell.name in self._progress}
+
+    def progress(self, cell: Cell) -> Progress:
+        """The progress that a cell's task reported last."""
+        return self._progress.get(cell.name, Progress(of=cell.updates))
+
+    def stop(self) -> None:
+        """Cancel all tasks; each ends its worker process."""
+        for reference in self._cells:
+            ray.cancel(reference)
+        ray.wait(list(self._cells), num_returns=len(self._cells), timeout=ANSWER)
+
+    def _collected(self, reference: Any) -> Ended:
+        cell = self._cells.pop(reference)
+        problem = _collect(reference, cell, self._out)
+        return Ended(cell, 2 if problem else 0, problem)
+
+
+def from_flags(flags: Mapping[str, Any], out: Path, console: Console) -> Tasks:
+    """The executor that the flags of `gridcount benchmark` ask for."""
+    wanted = Resources(flags["cell_cores"], flags["cell_accelerators"])
+    return Tasks(out, console, flags["ray"], wanted, flags["env"])
+
+
 def run_on_ray(
     cells: Sequence[Cell],
     out: Path,
@@ -67,43 +134,21 @@ def run_on_ray(
     trusted: Sequence[str] = (),  # environments whose modules were typed
 ) -> dict[str, str]:
     """Run cells on a cluster until all are stored here; returns the errors by cell."""
-    wanted = resources or Resources()
-    if not ray.is_initialized():
-        _connect(address)
+    return run_cells(Tasks(out, console, address, resources or Resources(), trusted), cells, console)
+
+
+def _board_here() -> Any:
+    """A board on the driver's node, so that it is not lost with another."""
     here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
         ray.get_runtime_context().get_node_id(), soft=True
     )
-    _report_missing_resources(wanted, console)
-    board = (
-        ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()
-    )  # on the driver's node, so that it is not lost
-    task = ray.remote(num_cpus=wanted.cores, num_gpus=wanted.accelerators, max_retries=RETRIES)(_run)
-    files: dict[str, Any] = {
-        path: ray.put(Path(path).read_bytes())
-        for path in {cell.data for cell in cells}
-        if Path(path).is_file()
-    }
-    hidden = tuple(
-        {os.getcwd()} - set(sys.path)
-    )  # Ray adds the working directory to the module search path of its tasks
-    given = (wanted.cores, board, tuple(trusted), hidden)
-    running = {task.remote(cell.to_json(), cell.name, files.get(cell.data), *given): cell for cell in cells}
-    progress: dict[str, Progress] = {}
-    problems: dict[str, str] = {}
-    with Overview(
-        console, cells, lambda cell: progress.get(cell.name, Progress(of=cell.updates))
-    ) as overview:
-        while running:
-            ended, _ = ray.wait(list(running), num_returns=1, timeout=POLL)
-            progress |= {name: Progress(**fields) for name, fields in _read(board).items()}
-            for reference in ended:
-                cell = running.pop(reference)
-                problem = _collect(reference, cell, out)
-                if problem:
-                    problems[overview.label(cell)] = problem
-                overview.ended(cell, 2 if problem else 0)
-            overview.refresh({cell.name for cell in running.values() if cell.name in progress})
-    return problems
+    return ray.remote(num_cpus=0)(Board).options(scheduling_strategy=here).remote()
+
+
+def _dataset_files(cells: Sequence[Cell]) -> dict[str, Any]:
+    """References to the content of the dataset files in the object store, by path."""
+    paths = {cell.plan.dataset for cell in cells}
+    return {path: ray.put(Path(path).read_bytes()) for path in paths if Path(path).is_file()}
 
 
 def _connect(address: str | None) -> None:
@@ -115,8 +160,10 @@ def _connect(address: str | None) -> None:
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR)
     except (OSError, ValueError, ray.exceptions.AuthenticationError) as error:
         raise ConnectionError(
-            f"--ray {address}: no cluster to join ({str(error).splitlines()[0]}). `ray status` shows whether it is running. "
-            "If it needs a token, as newer versions of Ray do, set RAY_AUTH_MODE=token and put the token into "
+            f"--ray {address}: no cluster to join ({str(error).splitlines()[0]}). `ray status` shows whether"
+            " it is running. "
+            "If it needs a token, as newer versions of Ray do, set RAY_AUTH_MODE=token and put the token"
+            " into "
             "~/.ray/auth_token, here and on every node"
         ) from error
 
@@ -130,7 +177,8 @@ def _report_missing_resources(wanted: Resources, console: Console) -> None:
         most = {kind: max(node.get(kind, 0) for node in nodes) for kind in ("CPU", "GPU")}
         asked = f"{wanted.cores} cores and {wanted.accelerators:g} accelerators"
         console.print(
-            f"waiting: a cell needs {asked}, but no node of the cluster has them (at most {most['CPU']:g} and {most['GPU']:g}). "
+            f"waiting: a cell needs {asked}, but no node of the cluster has them (at most {most['CPU']:g}"
+            f" and {most['GPU']:g}). "
             "Add such a node, or stop with Ctrl-C and request less (--cell-cores, --cell-accelerators)",
             soft_wrap=True,
         )
@@ -177,30 +225,37 @@ def _run(
     with tempfile.TemporaryDirectory(prefix="gridcount-cell-") as name:
         folder = Path(name)
         if file is not None:
-            cell = replace(cell, data=str(folder / Path(cell.data).name))
-            Path(cell.data).write_bytes(file)
+            cell = cell.changed(dataset=str(folder / Path(cell.plan.dataset).name))
+            Path(cell.plan.dataset).write_bytes(file)
         if cell.name != expected_name:
             kind = cell.origin().split()[0]
             return (
                 [],
-                f"for {cell.dataset} this node would use other data ({kind}) than the driver: put the same file on every node, or on none",
+                f"for {cell.dataset} this node would use other data ({kind}) than the driver: put the same"
+                " file on every node, or on none",
             )
-        (folder / "cell.json").write_text(cell.to_json())
-        files = (folder / "cell.json", folder / "run", folder / "results.parquet")
-        words = [*map(str, files), f"any {cores}", str(os.getpid())]
-        with (folder / "log.txt").open("wb") as log:
-            command = module_command("gridcount.benchmark.worker", *words, *trusted)
-            process = subprocess.Popen(command, stdout=log, stderr=log, env=module_environment(hidden))
-        try:
-            while process.poll() is None:
-                board.write.remote(expected_name, asdict(Progress.read(folder / "run")))
-                time.sleep(POLL)
-        finally:
-            process.kill()
-        board.write.remote(expected_name, asdict(Progress.read(folder / "run")))
-        if process.returncode:
-            words = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
-            return [], Progress.read(folder / "run").note or (
-                words[-1] if words else f"exited with code {process.returncode}"
-            )
+        return _work(cell, folder, cores, board, trusted, hidden)
+
+
+def _work(
+    cell: Cell, folder: Path, cores: int, board: Any, trusted: Sequence[str], hidden: Sequence[str]
+) -> tuple[list[Row], str]:
+    """The rows of a cell's worker process, or its error; its progress goes to the board."""
+    (folder / "cell.json").write_text(cell.to_json())
+    files = (folder / "cell.json", folder / "run", folder / "results.parquet")
+    words = [*map(str, files), f"any {cores}", str(os.getpid())]
+    with (folder / "log.txt").open("wb") as log:
+        command = module_command("gridcount.benchmark.worker", *words, *trusted)
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=module_environment(hidden))
+    try:
+        while process.poll() is None:
+            board.write.remote(cell.name, asdict(Progress.read(folder / "run")))
+            time.sleep(POLL)
+    finally:
+        process.kill()
+    board.write.remote(cell.name, asdict(Progress.read(folder / "run")))
+    if not process.returncode:
         return read_results(folder / "results.parquet"), ""
+    lines = (folder / "log.txt").read_text(errors="replace").strip().splitlines()
+    last = lines[-1] if lines else f"exited with code {process.returncode}"
+    return [], Progress.read(folder / "run").note or last

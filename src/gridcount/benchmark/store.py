@@ -1,4 +1,5 @@
-"""The results store: Parquet files, one row per evaluation of a seed, one file per cell; reading several merges them."""
+"""The results store: Parquet files, one row per evaluation of a seed, one file per cell; reading several
+merges them."""
 
 import json
 from collections import defaultdict
@@ -6,15 +7,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.contract import with_new_names
 from gridcount.data.formats.arrow_files import open_arrow
 from gridcount.files import convert_record, decode_record, whole_file
 from gridcount.files.memory import memory_limit
-from gridcount.files.records import Count, Real, Whole
+from gridcount.files.records import Real, Whole
 from gridcount.training.logs import Row
+from gridcount.training.results import COLUMNS, VOLATILE
 
 try:
     import pyarrow as pa
@@ -25,52 +25,15 @@ except ImportError as error:
     ) from error
 
 RUN = ("suite", "key", "seed")  # whose rows belong together
-FREE = {  # may differ between two records of the same run, or be missing in older ones
-    *("seconds", "gigabytes", "seeds_together", "cores_used"),
-    *("in_log", "in_log_expected", "action_distance", "action_distance_expected"),
-}
 SUFFIX = ".parquet"
 BATCH = 10_000  # rows read together
 VALUE_BYTES = 100  # that a value of a row takes in memory, about
 
 
-class ResultRow(msgspec.Struct, rename={"returned": "return"}):
-    """The columns of a row besides an algorithm's metrics; a missing or null value was not recorded."""
-
-    suite: str
-    key: str
-    algorithm: str
-    dataset: str
-    config: str  # the hyper-parameters, as JSON
-    fingerprint: str  # of the data
-    seed: Count
-    updates: Count
-    planned_updates: Count
-    variant: str | None = None
-    preset: str | None = None
-    environment: str | None = None
-    source: str | None = None
-    run: str | None = None
-    commit: str | None = None
-    versions: str | None = None
-    machine: str | None = None
-    started: str | None = None
-    diverged: str | None = None
-    episodes: Count | None = None
-    seeds_together: Count | None = None
-    cores_used: Count | None = None
-    seconds: Real | None = None
-    gigabytes: Real | None = None
-    score: Real | None = None
-    returned: Real | None = None
-    success: Real | None = None
-
-
 def write_rows(path: Path, rows: list[Row]) -> Path:
     """Write rows completely or not at all."""
-    names = list(
-        dict.fromkeys(name for row in rows for name in row)
-    )  # algorithms differ in their metrics: what one lacks is null
+    # algorithms differ in their metrics: what one lacks is null
+    names = list(dict.fromkeys(name for row in rows for name in row))
     table = pa.table({name: [row.get(name) for row in rows] for name in names})
     with whole_file(path) as file:
         pq.write_table(table, file, compression="zstd")
@@ -121,7 +84,8 @@ def _validate_consistent(known: list[Row], where: Path, rows: list[Row], path: P
                     f"{path} has two different results for {what}; use the files it was made from instead"
                 )
             raise ValueError(
-                f"{path} and {where} have different results for {what}: they come from different code or machines. Leave one of them out"
+                f"{path} and {where} have different results for {what}: they come from different code or"
+                " machines. Leave one of them out"
             )
 
 
@@ -133,14 +97,16 @@ def _validate_same_data(found: dict[tuple[Any, ...], tuple[list[Row], Path]]) ->
         if known["fingerprint"] != rows[0]["fingerprint"]:
             seeds = f"seed {known['seed']} ({where}) and seed {rows[0]['seed']} ({path})"
             raise ValueError(
-                f"{known['algorithm']} on {known['dataset']}: {seeds} were trained on different data. Leave one of them out"
+                f"{known['algorithm']} on {known['dataset']}: {seeds} were trained on different data. Leave"
+                " one of them out"
             )
 
 
 def _figures(row: Row) -> str:
-    """The content that two records of one evaluation share: all numbers except times, the setting and the data."""
+    """The content that two records of one evaluation share: all numbers except times, the setting and the
+    data."""
     numbers = {
-        name: value for name, value in row.items() if isinstance(value, int | float) and name not in FREE
+        name: value for name, value in row.items() if isinstance(value, int | float) and name not in VOLATILE
     }
     return json.dumps([sorted(numbers.items()), row["config"], row["fingerprint"]])
 
@@ -172,7 +138,8 @@ def _read(path: Path) -> list[Row]:
         raise ValueError(f"{path}: no rows in it; delete it, or leave it out")
     for number, row in enumerate(rows, start=1):
         source, way_out = f"{path}, row {number}", "this is not a file of results; leave it out"
-        convert_record(row, ResultRow, source, way_out)
+        for kind in COLUMNS:
+            convert_record(row, kind, source, way_out)
         convert_record(row, dict[str, str | Whole | Real | bool | None], source, way_out)
     for config in {row["config"] for row in rows}:
         decode_record(

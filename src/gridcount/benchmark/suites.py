@@ -1,8 +1,9 @@
-"""Suites: the cells of a table or a figure. Each is a small TOML file, included here or written by the user."""
+"""Suites: the cells of a table or a figure. Each is a small TOML file, included here or written by the
+user."""
 
 import tomllib
 from collections import Counter
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from fnmatch import fnmatch
 from math import isfinite
 from pathlib import Path
@@ -15,11 +16,12 @@ from gridcount.benchmark.cells import Cell
 from gridcount.catalogue import NAMES, unknown
 from gridcount.data.formats.columns import ROLES
 from gridcount.data.formats.cut import ActionUnits
+from gridcount.evaluation.environments import has_environment
+from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan
 
 FOLDER = Path(__file__).parent / "suites"
-EVALUATIONS = (
-    5  # of a run shorter than a suite's interval: it has a curve and a headline over several all the same
-)
+# of a run shorter than a suite's interval: it has a curve and a headline over several all the same
+EVALUATIONS = 5
 
 
 @dataclass(frozen=True)
@@ -42,24 +44,20 @@ class Suite:
     preset: str = "paper"
     seeds: int = 5
     updates: int | None = None  # None: the preset's epochs for each dataset
-    evaluate_every: int = 5000
-    episodes: int = 20
+    evaluate_every: int = EVALUATE_EVERY
+    episodes: int = EPISODES
     variants: tuple[Variant, ...] = (Variant(),)
     fields: dict[str, Any] = field(default_factory=dict)  # changed for every algorithm that has the field
-    algorithm_fields: dict[str, dict[str, Any]] = field(
-        default_factory=dict
-    )  # algorithm -> changes for this algorithm only
-    published: dict[str, dict[str, list[float]]] = field(
-        default_factory=dict
-    )  # algorithm -> dataset -> mean, and spread where printed
+    # algorithm -> changes for this algorithm only
+    algorithm_fields: dict[str, dict[str, Any]] = field(default_factory=dict)
+    # algorithm -> dataset -> mean, and spread where printed
+    published: dict[str, dict[str, list[float]]] = field(default_factory=dict)
     data: dict[str, str] = field(default_factory=dict)  # dataset -> a file to read it from
-    environments: dict[str, str] = field(
-        default_factory=dict
-    )  # dataset -> a Gymnasium id to score it in, where it has none of its own
+    # dataset -> a Gymnasium id to score it in, where it has none of its own
+    environments: dict[str, str] = field(default_factory=dict)
     scored: bool = True  # whether policies are rolled out at all
-    columns: dict[str, dict[str, Any]] = field(
-        default_factory=dict
-    )  # dataset -> of a table: its columns by role, its actions' units
+    # dataset -> of a table: its columns by role, its actions' units
+    columns: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in ("seeds", "updates", "evaluate_every", "episodes"):
@@ -85,23 +83,25 @@ class Suite:
         changes = {
             name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()
         }
-        make_algorithm(algorithm, dataset, self.preset, **changes)  # raises an error for an unknown field
-        return Cell(
-            suite=self.name,
-            algorithm=algorithm,
-            dataset=dataset,
-            variant=variant.name,
+        own = dataset if has_environment(dataset) else None
+        reading = {name: _as_bounds(name, value) for name, value in self.columns.get(dataset, {}).items()}
+        plan = Plan.of(
+            algorithm,
+            make_algorithm(
+                algorithm, dataset, self.preset, **changes
+            ),  # raises an error for an unknown field
+            dataset=self.data.get(dataset, dataset),
+            name=dataset,
             preset=self.preset,
-            changes=changes,
+            environment=self.environments.get(dataset, own),
             seeds=tuple(range(self.seeds)),
             updates=updates,
             evaluate_every=_interval(self.evaluate_every, updates),
             episodes=self.episodes,
-            data=self.data.get(dataset, dataset),
-            environment=self.environments.get(dataset),
-            scored=self.scored,
-            reading={name: _as_bounds(name, value) for name, value in self.columns.get(dataset, {}).items()},
+            columns={role: name for role, name in reading.items() if role in ROLES},
+            **{name: value for name, value in reading.items() if name not in ROLES},
         )
+        return Cell(self.name, variant.name, plan, self.scored)
 
 
 def suite_names() -> list[str]:
@@ -120,7 +120,8 @@ def read_suite(name: str) -> Suite:
             name for name in suite_names() if title in (name, name.replace("/", "-"))
         ]:  # files use the latter form
             raise ValueError(
-                f"{path}: gridcount already includes a suite '{own[0]}'; give yours another name, so that results are not mixed up"
+                f"{path}: gridcount already includes a suite '{own[0]}'; give yours another name, so that"
+                " results are not mixed up"
             )
     elif name in suite_names():
         path, title = FOLDER / f"{name}.toml", name
@@ -136,7 +137,8 @@ def read_suite(name: str) -> Suite:
 
 
 def narrow(suite: Suite, only: tuple[str, ...] = (), scale: float = 1.0) -> list[Cell]:
-    """The suite's cells whose algorithm, dataset or variant matches, each kind of pattern on its own, with a share of their updates."""
+    """The suite's cells whose algorithm, dataset or variant matches, each kind of pattern on its own, with
+    a share of their updates."""
     cells = suite.cells()
     _validate_distinct_cells(cells)  # a preset may make two variants equal
     kinds = {
@@ -163,17 +165,12 @@ def _matches(name: str, pattern: str) -> bool:
 def _scaled(cell: Cell, scale: float) -> Cell:
     if scale == 1:
         return cell
-    updates = min(max(round(cell.updates * scale / EPOCH), 1) * EPOCH, cell.updates)
-    lengths = run_length_fields(ALGORITHMS[cell.algorithm])
-    schedule = {
-        name: round(value * updates / cell.updates) for name, value in cell.changes.items() if name in lengths
-    }
-    return replace(
-        cell,
-        updates=updates,
-        evaluate_every=_interval(cell.evaluate_every, updates),
-        changes=cell.changes | schedule,
-    )
+    plan = cell.plan
+    updates = min(max(round(plan.updates * scale / EPOCH), 1) * EPOCH, plan.updates)
+    lengths = run_length_fields(ALGORITHMS[plan.algorithm])
+    schedule = {name: round(plan.fields[name] * updates / plan.updates) for name in lengths}
+    interval = _interval(plan.evaluate_every, updates)
+    return cell.changed(updates=updates, evaluate_every=interval, fields=plan.fields | schedule)
 
 
 def _interval(wanted: int, updates: int) -> int:
@@ -185,10 +182,9 @@ def _validate_distinct_cells(cells: list[Cell]) -> None:
     """Raise ValueError if two variants are the same experiment."""
     found: dict[str, Cell] = {}
     for cell in cells:
-        algorithm = make_algorithm(cell.algorithm, cell.dataset, cell.preset, **cell.changes)
-        first = found.setdefault(f"{cell.dataset} {algorithm}", cell)
+        first = found.setdefault(f"{cell.dataset} {cell.plan.make_algorithm()}", cell)
         if first is not cell:
-            what = f"{cell.algorithm} on {cell.dataset}, preset {cell.preset}"
+            what = f"{cell.algorithm} on {cell.dataset}, preset {cell.plan.preset}"
             raise ValueError(
                 f"the variants '{first.variant}' and '{cell.variant}' are the same experiment: {what}"
             )
@@ -258,7 +254,8 @@ def _validate_entries(written: dict[str, Any]) -> None:
     for dataset in datasets:
         if dataset not in NAMES and dataset not in written.get("data", {}):
             raise ValueError(
-                f"{unknown('dataset', str(dataset), NAMES)}\nFor a file of your own add: [data] {dataset} = 'FILE'"
+                f"{unknown('dataset', str(dataset), NAMES)}\nFor a file of your own add: [data] {dataset} ="
+                " 'FILE'"
             )
     for word in ("data", "environments"):
         for dataset, value in written.get(word, {}).items():
@@ -314,7 +311,8 @@ def _kind_of(name: str) -> str:
 
 
 def _validate_published(algorithm: str, numbers: Any, datasets: tuple[str, ...]) -> None:
-    """Raise ValueError if published numbers are not a mean and an optional spread for datasets of the suite."""
+    """Raise ValueError if published numbers are not a mean and an optional spread for datasets of the
+    suite."""
     if not isinstance(numbers, dict):
         raise ValueError(
             f"[published.{algorithm}] is {numbers!r}; write DATASET = [MEAN] or DATASET = [MEAN, SPREAD]"

@@ -20,7 +20,8 @@ def timings_file() -> Path:
 
 
 def read_timings() -> dict[str, float]:
-    """Seconds per update by kind, of this machine and these versions; unreadable timings are measured again."""
+    """Seconds per update by kind, of this machine and these versions; unreadable timings are measured
+    again."""
     try:
         found = read_record(timings_file(), dict[str, dict[str, float]], "delete it").get(_machine(), {})
     except (OSError, ValueError):
@@ -29,7 +30,8 @@ def read_timings() -> dict[str, float]:
 
 
 def keep_timing(kind: str, seconds: float) -> None:
-    """Add a timing to those of this machine; parallel processes lose nothing. Without a writable cache nothing is stored."""
+    """Add a timing to those of this machine; parallel processes lose nothing. Without a writable cache
+    nothing is stored."""
     path = timings_file()
     try:
         with locked(path):

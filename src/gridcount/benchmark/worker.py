@@ -17,8 +17,8 @@ CLAIMS: list[IO[bytes]] = []  # locks on cores
 def main(cell_file: str, directory: str, results: str, cores: str, parent: str, *trusted: str) -> int:
     """Run a cell; 0 when it is finished and stored, 130 when it was stopped and can go on.
 
-    `parent` is the process that started this one. This process ends when `parent` ends, which may have happened already.
-    `trusted` are environments whose modules the user named on the command line.
+    `parent` is the process that started this one. This process ends when `parent` ends, which may have
+    happened already. `trusted` are environments whose modules the user named on the command line.
     """
     if hasattr(os, "sched_setaffinity"):  # before any library counts cores
         os.sched_setaffinity(
@@ -29,18 +29,22 @@ def main(cell_file: str, directory: str, results: str, cores: str, parent: str, 
         )
     threading.Thread(target=_stop_with_parent, args=(int(parent),), daemon=True).start()
     from gridcount.benchmark.cells import Cell, run_cell
+    from gridcount.benchmark.estimated import run_estimated
     from gridcount.benchmark.store import write_rows
     from gridcount.evaluation.environments import trust
     from gridcount.plain_text import printable
     from gridcount.training.compiled import keep_compiled
+    from gridcount.training.machine import limit_threads
     from gridcount.training.run import Interrupted
 
     keep_compiled()
+    limit_threads(Path(directory))
     for name in trusted:
         trust(name)
     try:
-        rows = run_cell(Cell.from_json(Path(cell_file).read_text()), Path(directory))
-        write_rows(Path(results), rows)
+        cell = Cell.from_json(Path(cell_file).read_text())
+        run = run_cell if cell.estimated is None else run_estimated
+        write_rows(Path(results), run(cell, Path(directory)))
     except Interrupted:
         return 130
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:

@@ -15,7 +15,8 @@ from gridcount.terminal import make_console, validate_flags
 
 @dataclass(frozen=True)
 class Algorithms:
-    """List the algorithms: family, paper, cost of an update relative to SAC's as measured, and what counting adds."""
+    """List the algorithms: family, paper, cost of an update relative to SAC's as measured, and what
+    counting adds."""
 
     json: bool = False  # print JSON
 
@@ -55,7 +56,8 @@ def algorithms(words: list[str]) -> int:
     console = make_console()
     console.print(table)
     console.print(
-        "cost: time of an update relative to SAC's with each paper's networks, measured by `make bench` on one core.\n"
+        "cost: time of an update relative to SAC's with each paper's networks, measured by `make bench` on"
+        " one core.\n"
         "Train one with: gridcount train DATASET --algo NAME; each is explained in docs/algorithms/.",
         soft_wrap=True,
     )

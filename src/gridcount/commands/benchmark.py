@@ -10,8 +10,11 @@ from rich.progress import MofNCompleteColumn, Progress, SpinnerColumn, TextColum
 from rich.table import Column, Table
 
 from gridcount.algorithms import ALGORITHMS
+from gridcount.algorithms.contract import pretraining_fields
 from gridcount.benchmark.cells import Cell
-from gridcount.benchmark.local import default_workers, missing, reuse_finished, run_local
+from gridcount.benchmark.executor import executor_named, run_cells
+from gridcount.benchmark.local import default_workers
+from gridcount.benchmark.remaining import missing, reuse_finished
 from gridcount.benchmark.store import read_results, write_rows
 from gridcount.benchmark.suites import Suite, narrow, read_suite, suite_names
 from gridcount.catalogue import unknown
@@ -24,11 +27,13 @@ from gridcount.training.loop import available_cores
 from gridcount.training.progress import duration
 
 UNLIMITED = 10_000  # columns of a terminal without a width
+ON_FULL_DISK = "Finished cells and all checkpoints are kept: free disk space and run the same command again"
 
 
 @dataclass(frozen=True)
 class Benchmark:
-    """Run the experiments (cells) of a table or a figure. Finished cells are skipped and stopped cells are resumed."""
+    """Run the experiments (cells) of a table or a figure. Finished cells are skipped and stopped cells are
+    resumed."""
 
     suite: tyro.conf.Positional[str] = ""  # a suite's name or a TOML file; leave it out to list the suites
     out: Path | None = None  # where runs and results go; by default runs/SUITE
@@ -39,9 +44,8 @@ class Benchmark:
     updates: int | None = None  # updates per run; by default the suite's
     scale: float = 1.0  # share of the updates, for a quick test
     preset: str | None = None  # "fast" or "paper"; by default the suite's
-    evaluate_every: int | None = (
-        None  # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
-    )
+    # updates between evaluations; by default the suite's (a shorter run is evaluated five times)
+    evaluate_every: int | None = None
     episodes: int | None = None  # episodes per evaluation and seed; by default the suite's
     data: tuple[
         str, ...
@@ -50,9 +54,8 @@ class Benchmark:
         str, ...
     ] = ()  # environments of your own modules that the suite may use, as in my_module:MyTask-v0
     workers: int | None = None  # cells at once; by default one per core
-    ray: str | None = (
-        None  # run on a Ray cluster: its address (HOST:PORT), or "auto" or nothing for the cluster of this machine
-    )
+    # run on a Ray cluster: its address (HOST:PORT), or "auto" or nothing for the cluster of this machine
+    ray: str | None = None
     cell_cores: int = 1  # cores per cell on the cluster
     cell_accelerators: float = 0.0  # accelerators per cell on the cluster
     dry_run: bool = False  # only print what would run and the expected time on this machine
@@ -83,23 +86,14 @@ def benchmark(words: list[str]) -> int:
     )
     if options.dry_run:
         return _dry_run(left, options.workers, console)
-    full = "Finished cells and all checkpoints are kept: free disk space and run the same command again"
-    try:
-        with on_full_disk(out, full):
-            problems = _run(left, out, options, console) if left else {}
-    except KeyboardInterrupt:
-        kept = (
-            "finished cells are kept, the others start again"
-            if options.ray
-            else "each cell resumes where it stopped"
-        )
-        console.print(f"stopped; run the same command again: {kept}", soft_wrap=True)
+    problems = _run(left, out, options, console) if left else {}
+    if problems is None:
         return STOPPED
     for label, problem in problems.items():
         console.print(f"failed: {label}: {problem}", soft_wrap=True)
     if any((out / "results").glob("*.parquet")):
         with (
-            on_full_disk(out, full),
+            on_full_disk(out, ON_FULL_DISK),
             locked(out / "results.parquet"),
         ):  # suites that share the folder may end at the same time
             path = write_rows(out / "results.parquet", read_results(out / "results"))  # of all of them
@@ -134,14 +128,15 @@ def _validate_flags_apply(options: Benchmark) -> None:
         )
     if not options.ray and (options.cell_cores, options.cell_accelerators) != (1, 0):
         raise ValueError(
-            "--cell-cores and --cell-accelerators apply to a cluster only (--ray); here --workers sets how many cells run at once"
+            "--cell-cores and --cell-accelerators apply to a cluster only (--ray); here --workers sets how"
+            " many cells run at once"
         )
 
 
 def _validate_environments(suite: str, cells: list[Cell], make: bool) -> None:
     """Raise ValueError for environments that are not allowed or, with `make`, cannot be created here."""
     for dataset, name in dict.fromkeys(
-        (cell.dataset, cell.environment) for cell in cells if cell.environment and cell.scored
+        (cell.dataset, name) for cell in cells if (name := cell.plan.named_environment) and cell.scored
     ):
         try:
             find(str(name))
@@ -161,13 +156,15 @@ def with_address(words: list[str]) -> list[str]:
     return [*words[:place], "auto", *words[place:]] if bare else words
 
 
-def _run(cells: list[Cell], out: Path, options: Benchmark, console: Console) -> dict[str, str]:
-    if options.ray is None:
-        return run_local(cells, out, console, options.workers, options.env)
-    from gridcount.benchmark.ray_cluster import Resources, run_on_ray
-
-    resources = Resources(options.cell_cores, options.cell_accelerators)
-    return run_on_ray(cells, out, console, options.ray, resources, options.env)
+def _run(cells: list[Cell], out: Path, options: Benchmark, console: Console) -> dict[str, str] | None:
+    """Run cells where the flags say; the errors by cell, or None if the user stopped them."""
+    executor = executor_named("local" if options.ray is None else "ray", vars(options), out, console)
+    try:
+        with on_full_disk(out, ON_FULL_DISK):
+            return run_cells(executor, cells, console)
+    except KeyboardInterrupt:
+        console.print(f"stopped; run the same command again: {executor.resumption}", soft_wrap=True)
+        return None
 
 
 def _narrowed(suite: Suite, options: Benchmark) -> Suite:
@@ -198,7 +195,8 @@ def _in_folder(folder: Path, suite: Suite) -> dict[str, str]:
     }
     if not found:
         raise FileNotFoundError(
-            f"--data {folder}: it holds no dataset of {suite.name}; a file is called NAME.hdf5, as in {suite.datasets[0]}.hdf5"
+            f"--data {folder}: it holds no dataset of {suite.name}; a file is called NAME.hdf5, as in"
+            f" {suite.datasets[0]}.hdf5"
         )
     return found
 
@@ -242,14 +240,10 @@ def _dry_run(cells: list[Cell], workers: int | None, console: Console) -> int:
         table.add_row(*what, str(len(cell.seeds)), f"{cell.updates:,}", f"{seconds * 1e3:.2f}", total)
     console.print(table)
     altogether = estimate(cells, per_update, len(available_cores()), workers or default_workers())
-    first = sorted({cell.algorithm for cell in cells if hasattr(ALGORITHMS[cell.algorithm], "cvae_updates")})
-    left_out = " and ".join(
-        [
-            "without evaluations",
-            "compilation",
-            *(f"the autoencoder that {name} learns first" for name in first),
-        ]
-    )
+    algorithms = sorted({cell.algorithm for cell in cells})
+    first = [(name, what) for name in algorithms for what in pretraining_fields(ALGORITHMS[name]).values()]
+    learnt = [f"the {what} that {name} learns first" for name, what in first]
+    left_out = " and ".join(["without evaluations", "compilation", *learnt])
     console.print(f"about {duration(altogether)} on this machine, {left_out}", soft_wrap=True)
     return 0
 

@@ -58,8 +58,8 @@ class Make:
 class Import:
     """Import a dataset into the fast local format; its name can then be used like any dataset name."""
 
-    # a table (.csv, .tsv, .txt, .parquet, .npz), many of them as a folder or a pattern ('logs/*.csv'), .hdf5, a Minari folder,
-    # a SQLite file or postgresql://HOST/DATABASE
+    # a table (.csv, .tsv, .txt, .parquet, .npz), many of them as a folder or a pattern ('logs/*.csv'), .hdf5,
+    # a Minari folder, a SQLite file or postgresql://HOST/DATABASE
     file: tyro.conf.Positional[str]
     name: str  # what to call it: letters, digits, '-' and '_'
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
@@ -69,7 +69,8 @@ class Import:
 
 @dataclass(frozen=True)
 class Check:
-    """List all problems of a dataset. The exit code is 0 if there are only notes or nothing, 1 with warnings, 2 with errors."""
+    """List all problems of a dataset. The exit code is 0 if there are only notes or nothing, 1 with
+    warnings, 2 with errors."""
 
     data: tyro.conf.Positional[str]  # a dataset's name, a file or a folder
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
@@ -85,7 +86,7 @@ class Info:
     columns: Mapping = field(default_factory=Columns)  # which columns are what, for tables
     actions: Actions = field(default_factory=ActionUnits)  # how actions are scaled to [-1, 1]
     source: Source = "auto"  # for Maze2D names: D4RL's file or one generated here
-    # partitions per dimension of the coverage's grid; default: those of GPC-SAC's fast preset, which `train` uses
+    # partitions per dimension of the coverage's grid; default: those of GPC-SAC's fast preset, as in `train`
     bins: int | None = None
     plot: bool = False  # write pictures
     out: Path | None = None  # folder for the pictures; by default one named after the dataset
@@ -168,12 +169,15 @@ def import_command(options: Import, console: Console | None = None) -> int:
         )
     _say(
         console,
-        f"Imported {len(data):,} transitions in {data.episodes:,} episodes as '{options.name}' ({imported_directory() / options.name})",
+        f"Imported {len(data):,} transitions in {data.episodes:,} episodes as '{options.name}'"
+        f" ({imported_directory() / options.name})",
     )
     if dropped := len(data.log) - len(data):
         _say(
             console,
-            f"{dropped:,} of {len(data.log):,} rows were left out: the last row of an episode that was cut off has no next observation",
+            f"{dropped:,} of {len(data.log):,} rows were left out: the last row of an episode that was cut"
+            " off"
+            " has no next observation",
         )
     return 0
 
@@ -232,7 +236,8 @@ def list_command(options: List, console: Console | None = None) -> int:
     if not found:
         _say(
             console,
-            f"No dataset was imported yet into {imported_directory()}: gridcount data import FILE --name NAME",
+            f"No dataset was imported yet into {imported_directory()}; run:"
+            " gridcount data import FILE --name NAME",
         )
         return 0
     table = Table("name", "transitions", "size", "made from")

@@ -19,7 +19,7 @@ from gridcount.estimation.runs import Evaluated, given, held_out_of, rules_of
 from gridcount.files import write_whole
 from gridcount.terminal import make_console, validate_flags
 from gridcount.training.compiled import keep_compiled
-from gridcount.training.run import read_plan
+from gridcount.training.plan import read_plan
 
 
 @dataclass(frozen=True)
@@ -27,18 +27,16 @@ class Estimate:
     """Estimate the policies of runs from logged data alone, beside the policy that made the log."""
 
     run: tyro.conf.Positional[tuple[Path, ...]]  # run directories, or folders policy/ copied from them
-    data: str | None = (
-        None  # data that the policies were not trained on; by default the episodes that the runs held out
-    )
+    # data that the policies were not trained on; by default the episodes that the runs held out
+    data: str | None = None
     columns: Annotated[Columns, tyro.conf.arg(name="")] = field(
         default_factory=Columns
     )  # of a table: which columns are what
     actions: Annotated[ActionUnits, tyro.conf.arg(name="")] = field(
         default_factory=ActionUnits
     )  # of a file: how actions are scaled to [-1, 1]
-    behaviour_log_prob: str | None = (
-        None  # column of a table with the log-density of each logged action; by default a model is fitted
-    )
+    # column of a table with the log-density of each logged action; by default a model is fitted
+    behaviour_log_prob: str | None = None
     at: str = "last"  # "last", or a number of updates whose policy was kept
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
     json: Path | None = None  # also write the estimates to this file

@@ -9,8 +9,8 @@ from gridcount.evaluation.environments import ENVIRONMENTS, dimensions, find, tr
 from gridcount.evaluation.rollouts import evaluate as roll_out
 from gridcount.report.headline import scores_table
 from gridcount.terminal import make_console, validate_flags
+from gridcount.training.plan import read_plan
 from gridcount.training.policies import ORACLE, policies_of
-from gridcount.training.run import read_plan
 
 
 @dataclass(frozen=True)
@@ -20,7 +20,9 @@ class Evaluate:
     run: tyro.conf.Positional[Path]  # a run directory, or a folder policy/ copied from one
     episodes: int = 100  # episodes per seed
     seed: int | None = None  # only the policy of this seed; by default each seed's
-    at: str = "last"  # "last", a number of updates whose policy was kept, or "oracle": the kept one with the best score in training
+    # "last", a number of updates whose policy was kept, or "oracle": the kept one with the best score in
+    # training
+    at: str = "last"
     starts: int = 0  # seed of the start states
     env: str | None = None  # a dataset's name or a Gymnasium id; by default the run's own
 
@@ -62,7 +64,8 @@ def _environment(options: Evaluate) -> str:
         named = read_plan(options.run).environment
     if named is None:
         raise ValueError(
-            f"{options.run}: the run was trained without an environment; name one with --env: a Gymnasium id, or {', '.join(ENVIRONMENTS)}"
+            f"{options.run}: the run was trained without an environment; name one with --env: a Gymnasium"
+            f" id, or {', '.join(ENVIRONMENTS)}"
         )
     if options.env is not None:
         trust(options.env)

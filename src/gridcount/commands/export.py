@@ -15,7 +15,7 @@ Flags = Annotated[GuardFlags, tyro.conf.arg(name="")]
 
 @dataclass(frozen=True)
 class Export:
-    """Write a policy as an ONNX graph, with the log's counts, a contract and a reader that needs no gridcount."""
+    """Write a policy as an ONNX graph, with counts, a contract and a reader without gridcount."""
 
     run: tyro.conf.Positional[Path]  # a run directory, or a folder policy/ copied from one
     to: Literal["onnx"] = "onnx"  # the format

@@ -11,12 +11,11 @@ class GuardFlags:
     """When the guard holds, and what acts then."""
 
     min_count: int | None = None  # least count of an action in the log; default: as measured on the log
-    resolution: int | None = (
-        None  # bins per column at which a state must be seen; 0: any state; default: as measured on the log
-    )
+    # bins per column at which a state must be seen; 0: any state; default: as measured on the log
+    resolution: int | None = None
     fallback: tuple[
         str, ...
-    ] = ()  # nearest, clone, abstain, or the numbers of a fixed action; default: nearest, of an export its own
+    ] = ()  # nearest, clone, abstain, or a fixed action; default: nearest, of an export its own
 
     def guard(self, fallback: Named | tuple[float, ...] = "nearest") -> Guard:
         """The guard; `fallback` is the default."""
@@ -28,7 +27,8 @@ class GuardFlags:
         except ValueError:
             if len(words) != 1:
                 raise ValueError(
-                    f"--fallback is {' '.join(words)}; give nearest, clone, abstain or the numbers of an action"
+                    f"--fallback is {' '.join(words)}; give nearest, clone, abstain or the numbers of an"
+                    " action"
                 ) from None
             return Guard(self.min_count, self.resolution, cast(Named, words[0]))  # Guard validates it
         return Guard(self.min_count, self.resolution, fixed)

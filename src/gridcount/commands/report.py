@@ -13,19 +13,19 @@ from gridcount.report.plain_runs import rows_of_runs
 from gridcount.terminal import make_console, validate_flags
 from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row
-from gridcount.training.run import read_plan
+from gridcount.training.plan import read_plan
 
 
 @dataclass(frozen=True)
 class Report:
-    """Write a page of results: tables with the paper's numbers, curves, statistics, costs, and the source of every number."""
+    """Write a page of results: tables with the paper's numbers, curves, statistics, costs, and the source
+    of every number."""
 
     results: tyro.conf.Positional[
         tuple[Path, ...]
     ]  # results of `gridcount benchmark` (folders or Parquet files), or run directories
-    out: Path | None = (
-        None  # where the page, tables and figures go; by default the folder `report` beside the first results
-    )
+    # where the page, tables and figures go; by default the folder `report` beside the first results
+    out: Path | None = None
     suite: tuple[Path, ...] = ()  # TOML files of your own suites, for their titles and published numbers
     figures: bool = True  # also draw PNG and PDF figures
 
@@ -36,7 +36,8 @@ def report(words: list[str]) -> int:
     options = tyro.cli(Report, args=words, prog="gridcount report")
     if not options.results:
         raise ValueError(
-            "name the results to report: a folder of `gridcount benchmark`, its Parquet files, or run directories"
+            "name the results to report: a folder of `gridcount benchmark`, its Parquet files, or run"
+            " directories"
         )
     console = make_console()
     rows = _read(options.results, console)
@@ -49,7 +50,8 @@ def report(words: list[str]) -> int:
         validate_no_link(out / folder)
     with on_full_disk(
         out,
-        "Each file there is complete, old or new: free disk space, or choose another folder with --out, and run the command again",
+        "Each file there is complete, old or new: free disk space, or choose another folder with --out, and"
+        " run the command again",
     ):
         _write(found, out, options.figures, console)
     return 0
@@ -113,7 +115,8 @@ def layouts(names: set[str], files: tuple[Path, ...] = ()) -> dict[str, Layout]:
     suites = {suite.name: suite for suite in map(read_suite, map(str, files))}
     if unknown_suites := [file for file in files if file.stem not in names]:
         raise ValueError(
-            f"--suite {unknown_suites[0]}: the results have no suite of this name; they have {', '.join(sorted(names))}"
+            f"--suite {unknown_suites[0]}: the results have no suite of this name; they have"
+            f" {', '.join(sorted(names))}"
         )
     known = {name: read_suite(name) for name in names & set(suite_names()) if name not in suites}
     return {name: _layout(suite) for name, suite in (known | suites).items()}

@@ -15,7 +15,7 @@ Flags = Annotated[GuardFlags, tyro.conf.arg(name="")]
 
 @dataclass(frozen=True)
 class Serve:
-    """Answer requests for guarded decisions. Tokens come from GRIDCOUNT_TOKEN and GRIDCOUNT_PROMOTE_TOKEN, or from files."""
+    """Answer requests for guarded decisions. Tokens: GRIDCOUNT_TOKEN, GRIDCOUNT_PROMOTE_TOKEN, or files."""
 
     run: tyro.conf.Positional[Path]  # a run directory, a folder policy/ copied from one, or an export
     host: str = "127.0.0.1"  # where to listen; other machines can reach only other hosts than this one
@@ -67,12 +67,15 @@ def serve(words: list[str]) -> int:
         if service.log is not None and settings.log is not None:
             facts = service.serving.current.policy.facts
             console.print(
-                f"the decision log becomes a training log with:\n  {service.log.names.import_command(settings.log, facts)}"
+                "the decision log becomes a training log with:\n "
+                f" {service.log.names.import_command(settings.log, facts)}"
             )
 
     fallback = read_contract(options.run).guard.fallback if is_export(options.run) else "nearest"
-    serve(options.run, options.guard.guard(fallback), settings, listening)
-    console.print(
-        "stopped; all accepted requests were answered" + (", and all decisions logged" if options.log else "")
-    )
+    lost = serve(options.run, options.guard.guard(fallback), settings, listening)
+    console.print("stopped; all accepted requests were answered")
+    if lost:
+        raise OSError(
+            f"{options.log}: {lost:,} decisions could not be logged; free disk space before the next start"
+        )
     return 0

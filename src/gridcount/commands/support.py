@@ -14,7 +14,7 @@ from gridcount.files import write_whole
 from gridcount.policy.policy import Policy, load_policy, policy_folder
 from gridcount.terminal import make_console, validate_flags
 from gridcount.training.experiment import load_again
-from gridcount.training.run import read_plan
+from gridcount.training.plan import read_plan
 
 
 @dataclass(frozen=True)
@@ -24,9 +24,8 @@ class Support:
     run: tyro.conf.Positional[Path]  # a run directory
     seed: int | None = None  # the policy of this seed; by default the run's first
     at: int | None = None  # the policy after this many updates; by default the last
-    columns: str | None = (
-        None  # two columns of the map, as in --columns temp,flow; by default principal components
-    )
+    # two columns of the map, as in --columns temp,flow; by default principal components
+    columns: str | None = None
     json: bool = False  # print the report as JSON
     out: Path | None = None  # also write a page for the owner of the plant, as in --out page.html
     estimate: Path | None = None  # of `gridcount estimate RUN --json FILE`, to show on the page

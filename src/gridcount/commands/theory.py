@@ -1,4 +1,5 @@
-"""`gridcount theory`: check the paper's statements on problems with known solutions, as tables, a file and pictures."""
+"""`gridcount theory`: check the paper's statements on problems with known solutions, as tables, a file and
+pictures."""
 
 import json
 import time
@@ -49,7 +50,8 @@ def show(result: dict[str, Any], console: Console) -> None:
     """The main results of the checks as tables."""
     equal = result["tabular"]["equality"]
     console.print(
-        f"u and Gamma_lcb with one-hot features and ridge 1: equal to {equal['largest_relative_difference']:.1e} at {equal['pairs']} pairs"
+        "u and Gamma_lcb with one-hot features and ridge 1: equal to"
+        f" {equal['largest_relative_difference']:.1e} at {equal['pairs']} pairs"
     )
     table = Table(
         "T",

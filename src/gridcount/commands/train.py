@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 import tyro
 from rich.console import Console
 
-from gridcount.algorithms import make_algorithm
+from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.algorithms.contract import run_length_fields
 from gridcount.algorithms.presets import Preset, default_algorithm, planned_updates
 from gridcount.algorithms.ranges import validate_ranges
@@ -23,17 +23,18 @@ from gridcount.evaluation.environments import trust
 from gridcount.files import on_full_disk
 from gridcount.interrupts import STOPPED
 from gridcount.report.headline import headline_table, how_to_judge
-from gridcount.terminal import make_console, validate_flags, with_bar
+from gridcount.terminal import make_console, positional, validate_flags, with_bar
 from gridcount.training import run as runs
 from gridcount.training.compiled import keep_compiled
 from gridcount.training.directories import claim, find_unfinished
 from gridcount.training.experiment import (
-    EVALUATE_EVERY,
     Experiment,
     drop_unfit_environment,
     find_environment,
     load_checked,
 )
+from gridcount.training.machine import limit_threads
+from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan, read_plan
 from gridcount.training.progress import ConsoleDisplay
 from gridcount.transitions import Transitions
 
@@ -53,23 +54,24 @@ class Train:
     )  # of a table: which columns are what
     # the algorithm; by default gpc-anchor for your own dataset, and gpc-sac for a published dataset
     algo: str = ""
-    # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if it has one
+    # where to score the policy: a dataset's name or a Gymnasium id; by default the dataset's own, if any
     env: str | None = None
     # "paper": the paper's hyper-parameters; "fast": small networks for an ordinary machine
     preset: Preset = "fast"
     seeds: int = 1  # how many seeds to train together
     seed: int = 0  # the first seed
-    source: Source = "auto"  # for Maze2D names: D4RL's file or data generated here; "auto": D4RL's where it was downloaded before
+    # for Maze2D names: D4RL's file or data generated here; "auto": D4RL's where it was downloaded before
+    source: Source = "auto"
     updates: int | None = None  # gradient updates; by default the preset's, or on --resume the run's own
     # updates between evaluations, and there is one at the end; by default 5000, or the run's own
     evaluate_every: int | None = None
-    episodes: int = 20  # episodes per evaluation and seed
-    hold_out: float | None = (
-        None  # share of the episodes that training never sees, for `gridcount estimate`; by default none, or the run's own
-    )
+    episodes: int = EPISODES  # episodes per evaluation and seed
+    # share of the episodes that training never sees, for `gridcount estimate`; by default none, or the run's
+    # own
+    hold_out: float | None = None
     hold_out_seed: int | None = None  # which episodes are held out; by default 0, or the run's own
     run: Path | None = None  # run directory; by default a new one under runs/
-    # resume the run in --run, or the newest unfinished run of this dataset and algorithm
+    # resume the run in --run, or the newest unfinished run of this dataset (and of --algo, if given)
     resume: bool = False
     keep: int = 2  # checkpoints kept
     keep_policies: int | None = None  # policies kept, one per checkpoint; by default as many as checkpoints
@@ -78,7 +80,8 @@ class Train:
     actions: Annotated[ActionUnits, tyro.conf.arg(name="")] = field(
         default_factory=ActionUnits
     )  # of a file: how actions are scaled to [-1, 1]
-    memory_map: bool = False  # keep an imported or named dataset on disk and read batches from there; automatic if memory is short
+    # keep an imported or named dataset on disk and read batches from there; automatic if memory is short
+    memory_map: bool = False
 
 
 def train(words: list[str]) -> int:
@@ -91,8 +94,11 @@ def train(words: list[str]) -> int:
     resumed = (
         find_unfinished(options.run, resolved_name(options.dataset), options.algo) if options.resume else None
     )
+    limit_threads(resumed)
     environment, unscored = find_environment(options.dataset, options.env)
-    plan = replace(_plan(options, runs.read_plan(resumed) if resumed else None), environment=environment)
+    plan = replace(
+        _plan(options, algorithm, read_plan(resumed) if resumed else None), environment=environment
+    )
     plan.check()  # before a dataset is generated or read
     data = _load(plan, options.memory_map, console)
     if options.env is None:  # a default environment must not stop the training
@@ -101,8 +107,10 @@ def train(words: list[str]) -> int:
     runs.Kept.checked(
         options.keep, options.keep_policies, options.checkpoint_seconds
     )  # before a directory is made
-    experiment = Experiment.prepare(plan, algorithm, data, resumed=resumed)
+    experiment = Experiment.prepare(plan, data, resumed=resumed)
     directory = resumed or claim(options.run, f"{Path(options.dataset).stem}-{options.algo}")
+    if resumed and options.run is None:
+        console.print(f"resuming the newest unfinished run of this dataset: {resumed}", soft_wrap=True)
     for line in _introduction(options, experiment, unscored, directory):
         console.print(line, soft_wrap=True)
     again = "gridcount train " + shlex.join([*_without_resume(words), "--run", str(directory), "--resume"])
@@ -133,7 +141,7 @@ def train(words: list[str]) -> int:
     return 0
 
 
-def _load(plan: runs.Plan, memory_map: bool, console: Console) -> Transitions:
+def _load(plan: Plan, memory_map: bool, console: Console) -> Transitions:
     """Load the data of a plan, with a progress bar for generated mazes and a table of problems."""
 
     def show(name: str, findings: list[checks.Finding]) -> None:
@@ -203,15 +211,16 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
 
 
 def _default_algorithm(words: list[str]) -> str:
-    """The default of --algo: that of the resumed --run, or the default for the data.
+    """The default of --algo: that of the run to resume, or the default for the data.
 
-    GPC-Anchor needs no settings for a dataset. Published datasets and the paper's preset keep the paper's GPC-SAC.
+    GPC-Anchor needs no settings for a dataset. Published datasets and the paper's preset keep the paper's
+    GPC-SAC.
     """
-    run = _value(words, "--run")
-    if "--resume" in words and run and (Path(run) / "config.json").is_file():
-        return runs.read_plan(Path(run)).algorithm
-    named = [word for before, word in pairwise(["", *words]) if before != "--run"] + [_value(words, "--env")]
-    published = next((name for name in named if name in NAMES), "")
+    dataset = positional(words, Train, *ALGORITHMS.values())
+    if "--resume" in words and dataset:
+        run = _value(words, "--run")
+        return read_plan(find_unfinished(Path(run) if run else None, resolved_name(dataset))).algorithm
+    published = next((name for name in (dataset, _value(words, "--env")) if name in NAMES), "")
     return default_algorithm(published or "", _value(words, "--preset") or Train.preset)
 
 
@@ -229,19 +238,20 @@ def _preset_name(options: Train) -> str:
     return next((name for name in (options.dataset, options.env) if name in NAMES), "") or ""
 
 
-def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
-    """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is filled in later."""
+def _plan(options: Train, algorithm: Any, before: Plan | None) -> Plan:
+    """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is
+    filled in later."""
     planned = planned_updates(options.algo, _preset_name(options), options.preset)
     recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
     columns, units = options.columns.given(), options.actions
     if before is not None:  # the run's own value if the flag is not given
         columns = columns or before.columns
         units = units if units != ActionUnits() else before.action_units()
-    return runs.Plan(
+    return Plan.of(
+        options.algo,
+        algorithm,
         dataset=resolved_name(options.dataset),
         environment=None,
-        algorithm=options.algo,
-        fields={},
         seeds=tuple(range(options.seed, options.seed + options.seeds)),
         updates=options.updates if options.updates is not None else before.updates if before else planned,
         evaluate_every=(
@@ -252,7 +262,7 @@ def _plan(options: Train, before: runs.Plan | None) -> runs.Plan:
             else EVALUATE_EVERY
         ),
         episodes=options.episodes,
-        fingerprint="",
+        preset=options.preset,
         source=resolve_source(options.dataset, recorded),
         columns=columns,
         hold_out=_or_before(options.hold_out, before.hold_out if before else 0.0),

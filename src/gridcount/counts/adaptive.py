@@ -1,8 +1,10 @@
-"""Adaptive cells: a partition of the states that follows the log, so that counts are useful in any number of dimensions.
+"""Adaptive cells: a partition of the states that follows the log, so that counts are useful in any number of
+dimensions.
 
-On a regular grid over 40 columns, every row has its own cell. Here a regression tree cuts the states, one column at a time, where
-the log's actions on the two sides differ most, until a cell holds about `rows_per_cell` rows. Columns that matter little to the actions
-are cut last, and the unit of a column does not matter.
+On a regular grid over 40 columns, every row has its own cell. Here a regression tree cuts the states, one
+column at a time, where the log's actions on the two sides differ most, until a cell holds about
+`rows_per_cell` rows. Columns that matter little to the actions are cut last, and the unit of a column does
+not matter.
 """
 
 from collections import Counter
@@ -14,9 +16,8 @@ from numpy.typing import NDArray
 
 from gridcount.transitions import chunks
 
-SAMPLE_ROWS = (
-    1 << 18
-)  # rows that the tree is fitted to, at most: bounded memory and time, whatever the size of the log
+# rows that the tree is fitted to, at most: bounded memory and time, whatever the size of the log
+SAMPLE_ROWS = 1 << 18
 SPLIT_ROWS = 1024  # rows of a cell from which its best cut is chosen, at most
 CUTS = 16  # places where each column may be cut, at quantiles
 BEYOND = 2.0  # an edge that no action in [-1, 1] reaches
@@ -36,7 +37,8 @@ class AdaptiveCells(NamedTuple):
 
     @classmethod
     def fit(cls, observation: Any, action: Any, rows_per_cell: int, seed: int = 0) -> "AdaptiveCells":
-        """Cut the states of a log where its actions differ most. Columns may be memory-mapped: only a sample is read."""
+        """Cut the states of a log where its actions differ most. Columns may be memory-mapped: only a
+        sample is read."""
         rng = np.random.default_rng(seed)
         rows = len(observation)
         sample = (
@@ -67,7 +69,8 @@ class AdaptiveCells(NamedTuple):
         )
 
     def rank(self, observation: Any) -> NDArray[np.int32]:
-        """The number of each observation's cell. Every observation has one: cells at the edge reach to infinity."""
+        """The number of each observation's cell. Every observation has one: cells at the edge reach to
+        infinity."""
         if len(observation) == 1:
             return np.array([self._walk(observation[0])], np.int32)
         cell = np.empty(len(observation), np.int32)
@@ -102,7 +105,8 @@ def _best_cut(
     least: int,
     rng: np.random.Generator,
 ) -> tuple[int, np.float32] | None:
-    """The column and value that split a cell's rows into two whose mean actions differ most; None: no cut leaves `least` on both sides."""
+    """The column and value that split a cell's rows into two whose mean actions differ most; None: no cut
+    leaves `least` on both sides."""
     if len(members) < 2 * least:
         return None
     some = members if len(members) <= SPLIT_ROWS else rng.choice(members, SPLIT_ROWS, replace=False)
@@ -135,7 +139,8 @@ def _best_cut(
 
 
 class ActionCounts(NamedTuple):
-    """Counts of the log's actions in a cell, for each action dimension by itself: few numbers, whatever the dimensions.
+    """Counts of the log's actions in a cell, for each action dimension by itself: few numbers, whatever the
+    dimensions.
 
     The arrays are NumPy's or JAX's.
     """
@@ -161,7 +166,8 @@ class ActionCounts(NamedTuple):
         return self._replace(counts=(total[..., end] - total[..., first]).astype(np.int32))
 
     def __call__(self, cell: Any, action: Any) -> Any:
-        """[rows] the smallest of the dimensions' counts: an action is only as well covered as its least visited part."""
+        """[rows] the smallest of the dimensions' counts: an action is only as well covered as its least
+        visited part."""
         return self.each(cell, action).min(axis=1)
 
     def each(self, cell: Any, action: Any) -> Any:
@@ -185,8 +191,9 @@ def _counted(cell: Any, n_cells: int, action: Any, edges: NDArray[np.float32]) -
 def action_edges(action: Any, bins: int) -> NDArray[np.float32]:
     """[action_dim, bins - 1] the edges of the bins of each dimension.
 
-    A dimension whose values lie on a grid of few steps, such as one of whole numbers, has a bin for each step, so that a number between
-    two steps counts as the nearer one. Other dimensions have bins of equal width.
+    A dimension whose values lie on a grid of few steps, such as one of whole numbers, has a bin for each
+    step, so that a number between two steps counts as the nearer one. Other dimensions have bins of equal
+    width.
     """
     stride = max(1, len(action) // SAMPLE_ROWS)
     columns = (
@@ -200,7 +207,8 @@ def action_edges(action: Any, bins: int) -> NDArray[np.float32]:
 
 
 def _step_edges(values: NDArray[np.float64], bins: int) -> NDArray[np.float64] | None:
-    """The edges half a step around each place of a grid that all values lie on; None if there is no such grid of few places."""
+    """The edges half a step around each place of a grid that all values lie on; None if there is no such
+    grid of few places."""
     if len(values) < LEAST_STEPS:
         return None
     step = np.diff(values).min()

@@ -2,9 +2,8 @@
 
 import numpy as np
 
-LEAST_SHARE = (
-    0.25  # of half the rewards' range; for non-negative rewards the paper's rule gives at least twice this
-)
+# of half the rewards' range; for non-negative rewards the paper's rule gives at least twice this
+LEAST_SHARE = 0.25
 
 
 def auto_bins(action_dim: int) -> tuple[int, str]:
@@ -12,12 +11,14 @@ def auto_bins(action_dim: int) -> tuple[int, str]:
     bins = int(np.clip(round((14 / action_dim) ** 2), 1, 30))
     return (
         bins,
-        f"{bins}: sqrt(bins) * {action_dim} action dimensions nearest to 14 (the paper: 12 to 16), within 1 to 30",
+        f"{bins}: sqrt(bins) * {action_dim} action dimensions nearest to 14 (the paper: 12 to 16), within 1"
+        " to 30",
     )
 
 
 def auto_pessimism(low: float, high: float, mean: float) -> tuple[float, str]:
-    """Scale of the uncertainty: between the magnitudes of the mean reward and the mid-range, with a minimum from the range of rewards."""
+    """Scale of the uncertainty: between the magnitudes of the mean reward and the mid-range, with a
+    minimum from the range of rewards."""
     middle = (low + high) / 2
     # The paper's rule with magnitudes: negative rewards need as much pessimism as positive ones.
     pessimism = (abs(mean) + abs(middle)) / 2
@@ -25,12 +26,14 @@ def auto_pessimism(low: float, high: float, mean: float) -> tuple[float, str]:
     least = LEAST_SHARE * (high - low) / 2
     if pessimism < least:
         return least, (
-            f"{least:.3g}: {LEAST_SHARE:g} of half the range of rewards, {low:.3g} to {high:.3g}; around 0 the paper's rule, between the"
+            f"{least:.3g}: {LEAST_SHARE:g} of half the range of rewards, {low:.3g} to {high:.3g}; around 0"
+            " the paper's rule, between the"
             f" mean {mean:.3g} and the mid-range {middle:.3g}, would give only {pessimism:.3g}"
         )
     return (
         pessimism,
-        f"{pessimism:.3g}: between the magnitudes of the mean reward {mean:.3g} and the mid-range {middle:.3g}",
+        f"{pessimism:.3g}: between the magnitudes of the mean reward {mean:.3g} and the mid-range"
+        f" {middle:.3g}",
     )
 
 

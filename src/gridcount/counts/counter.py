@@ -37,7 +37,8 @@ class GridCounter:
         megabytes: float = 512,
         prior: Literal["none", "dataset"] = "dataset",
     ) -> "GridCounter":
-        """Map a dataset to the grid and count its own actions (or, with `prior="none"`, only prepare to count).
+        """Map a dataset to the grid and count its own actions (or, with `prior="none"`, only prepare to
+        count).
 
         "auto" takes the paper's rules, and states are distinguished as in training on a user's own dataset.
         """
@@ -57,7 +58,8 @@ class GridCounter:
         return cls(cells, grid, table, pessimism)
 
     def count(self, observation: ArrayLike, action: ArrayLike) -> NDArray[np.int64]:
-        """How often each (observation, action) cell was visited; 0 where the state cell is not in the dataset."""
+        """How often each (observation, action) cell was visited; 0 where the state cell is not in the
+        dataset."""
         states = np.atleast_2d(np.asarray(observation, np.float32))
         actions = jnp.atleast_2d(jnp.asarray(action, jnp.float32))
         if (
@@ -67,7 +69,8 @@ class GridCounter:
         ):
             raise ValueError(
                 f"observations {states.shape} and actions {actions.shape} do not fit a counter of "
-                f"{len(self.cells.low)} observation and {len(self.grid.first)} action dimensions, or differ in rows"
+                f"{len(self.cells.low)} observation and {len(self.grid.first)} action dimensions, or differ"
+                " in rows"
             )
         rank = self.cells.rank(states)
         visits = np.asarray(
@@ -76,6 +79,7 @@ class GridCounter:
         return np.where(rank >= 0, visits, 0)
 
     def uncertainty(self, observation: ArrayLike, action: ArrayLike, epoch: int = 1) -> NDArray[np.float32]:
-        """u = pessimism * sqrt(ln T / n), as an update would see it: the pair counts itself, so n = count + 1."""
+        """u = pessimism * sqrt(ln T / n), as an update would see it: the pair counts itself, so n = count
+        + 1."""
         count = jnp.asarray(self.count(observation, action) + 1, jnp.float32)
         return np.asarray(count_uncertainty(count, jnp.asarray(epoch), self.pessimism))

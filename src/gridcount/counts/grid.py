@@ -1,4 +1,5 @@
-"""Cells: where a continuous vector lies on the grid (Eq. 2), and the rank of every state cell of a dataset."""
+"""Cells: where a continuous vector lies on the grid (Eq. 2), and the rank of every state cell of a
+dataset."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,9 +12,8 @@ from jax import Array
 from numpy.typing import NDArray
 
 StateResolution = Literal["even", "exact", "leading", "rounded"]
-DEFAULT_RESOLUTION: StateResolution = (
-    "even"  # of training, GridCounter and descriptions; the order of columns does not matter
-)
+# of training, GridCounter and descriptions; the order of columns does not matter
+DEFAULT_RESOLUTION: StateResolution = "even"
 
 CODES = 2**24  # integers that a 32-bit float represents exactly
 CHUNK = 1 << 16  # rows coded at a time: they fit the cache, and a memory-mapped column is read once
@@ -23,9 +23,9 @@ WIDTH_GUARD = 1e-6  # keeps a dimension that never varies from dividing by zero,
 class Grid(eqx.Module):
     """A grid of `bins` partitions per dimension over the data's range, and `margin` times as wide in all.
 
-    The paper folds cells beyond m times the range back onto others (the `mod` of Eq. 2), so that a far action can
-    have the count of a near one. Here cells are distinct up to the margin and share the edge cell beyond it:
-    nothing outside has the count of a cell inside the data's range.
+    The paper folds cells beyond m times the range back onto others (the `mod` of Eq. 2), so that a far action
+    can have the count of a near one. Here cells are distinct up to the margin and share the edge cell beyond
+    it: nothing outside has the count of a cell inside the data's range.
     """
 
     low: Array  # [dims] smallest value in the data
@@ -60,7 +60,8 @@ class Grid(eqx.Module):
         return tuple(last - first + 1 for first, last in zip(self.first, self.last, strict=True))
 
     def cell(self, x: Array) -> Array:
-        """Cell index per dimension, round(bins * (x - low) / (high - low + 1e-6)) (Eq. 2): 0..bins inside the range."""
+        """Cell index per dimension, round(bins * (x - low) / (high - low + 1e-6)) (Eq. 2): 0..bins inside
+        the range."""
         scaled = self.bins * (x - self.low) / (self.high - self.low + WIDTH_GUARD)
         cell = jnp.clip(
             jnp.floor(scaled + 0.5), jnp.asarray(self.first, jnp.float32), jnp.asarray(self.last, jnp.float32)
@@ -68,7 +69,8 @@ class Grid(eqx.Module):
         return cell.astype(jnp.int32)
 
     def offset(self, x: Array) -> Array:
-        """Cell indices counted from the first distinct one, so that none is negative; they index the tables."""
+        """Cell indices counted from the first distinct one, so that none is negative; they index the
+        tables."""
         return self.cell(x) - jnp.asarray(self.first, jnp.int32)
 
 
@@ -103,11 +105,13 @@ class StateCells(NamedTuple):
     def fit(
         cls, *columns: NDArray[np.float32], bins: int, resolution: StateResolution = "exact"
     ) -> tuple["StateCells", list[NDArray[np.int32]]]:
-        """Find the cells that the columns (observations and next observations) visit, and the rank of each row's cell.
+        """Find the cells that the columns (observations and next observations) visit, and the rank of each
+        row's cell.
 
-        `resolution` sets how finely: "exact" with all bins in every dimension that varies; "even" with as many bins
-        in each of them as keep the grid within 2^24 cells; "leading" with all bins, in the leading dimensions that
-        keep it there; "rounded" as the published code does, where states with equal rounded 32-bit codes are the same.
+        `resolution` sets how finely: "exact" with all bins in every dimension that varies; "even" with as
+        many bins in each of them as keep the grid within 2^24 cells; "leading" with all bins, in the leading
+        dimensions that keep it there; "rounded" as the published code does, where states with equal rounded
+        32-bit codes are the same.
         """
         low = np.min([column.min(axis=0) for column in columns], axis=0)
         high = np.max([column.max(axis=0) for column in columns], axis=0)
@@ -155,14 +159,16 @@ class StateCells(NamedTuple):
                 yield part, code + part.astype(np.uint64) * self._stride(group)
 
     def _groups(self) -> list[NDArray[np.int64]]:
-        """Dimensions split so that a group's code and 32 bits of rank before it fit 64 bits: injective by construction."""
+        """Dimensions split so that a group's code and 32 bits of rank before it fit 64 bits: injective by
+        construction."""
         if self.resolution == "rounded":
             return [self.kept]  # one code for all of them; states with equal codes are meant to be one
         size = max(1, int(32 / math.log2(self.bins + 1)))
         return [self.kept[start : start + size] for start in range(0, max(1, len(self.kept)), size)]
 
     def _stride(self, group: NDArray[np.int64]) -> np.uint64:
-        """How many codes a group has: what the rank before it is multiplied by. A single group has no rank before it."""
+        """How many codes a group has: what the rank before it is multiplied by. A single group has no rank
+        before it."""
         return np.uint64(1) if self.resolution == "rounded" else np.uint64((self.bins + 1) ** len(group))
 
     def _scaled(self, x: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
@@ -180,7 +186,8 @@ class StateCells(NamedTuple):
         return np.clip(self._scaled(x, dimension), 0, self.bins)
 
     def _code(self, x: NDArray[np.float32], group: NDArray[np.int64]) -> NDArray[np.uint64]:
-        """Mixed-radix code of a group of cell indices (Eq. 3 without its collisions), or the published one's bits."""
+        """Mixed-radix code of a group of cell indices (Eq. 3 without its collisions), or the published
+        one's bits."""
         code = np.zeros(len(x), np.uint64)
         for start in range(0, len(x), CHUNK):
             rows, part = x[start : start + CHUNK], code[start : start + CHUNK]
@@ -203,9 +210,11 @@ class StateCells(NamedTuple):
 
 
 def rounded_code(digits: Iterable[NDArray[np.float32]], rows: int, bins: int) -> NDArray[np.float32]:
-    """The published arithmetic: code = digit + (bins + 1) * code over the dimensions, rounded to 32 bits at every step.
+    """The published arithmetic: code = digit + (bins + 1) * code over the dimensions, rounded to 32 bits at
+    every step.
 
-    No code is negative, so codes have the order of their bits. Beyond 3.4e38 all codes are infinite, and equal.
+    No code is negative, so codes have the order of their bits. Beyond 3.4e38 all codes are infinite, and
+    equal.
     """
     code = np.zeros(rows, np.float32)
     with np.errstate(over="ignore"):
@@ -215,7 +224,8 @@ def rounded_code(digits: Iterable[NDArray[np.float32]], rows: int, bins: int) ->
 
 
 def even_bins(most: int, dimensions: int) -> int:
-    """The most partitions, equal in all dimensions and at most `most`, whose grid has no more than 2^24 cells; 1 at least."""
+    """The most partitions, equal in all dimensions and at most `most`, whose grid has no more than 2^24
+    cells; 1 at least."""
     root = int(CODES ** (1 / max(dimensions, 1))) + 1
     return next((bins for bins in range(min(most, root), 1, -1) if (bins + 1) ** dimensions <= CODES), 1)
 
@@ -242,7 +252,8 @@ def fit_states(
     state_bins: int | None = None,
     resolution: StateResolution = DEFAULT_RESOLUTION,
 ) -> tuple[StateCells, list[NDArray[np.int32]]]:
-    """A dataset's state cells, and the ranks of its observations and next observations: shared by all that count on the same grid."""
+    """A dataset's state cells, and the ranks of its observations and next observations: shared by all that
+    count on the same grid."""
     wanted = bins if state_bins is None else state_bins
     if min(bins, wanted) < 1:
         raise ValueError(f"a grid needs at least 1 bin per dimension, not {min(bins, wanted)}")
@@ -258,7 +269,8 @@ def _listed(names: Sequence[str], most: int = 40) -> str:
 
 
 def distinct_codes(codes: Iterable[NDArray[np.uint64]]) -> NDArray[np.uint64]:
-    """Sorted distinct codes of all chunks; they are merged when the new ones may be as many as the old ones."""
+    """Sorted distinct codes of all chunks; they are merged when the new ones may be as many as the old
+    ones."""
     distinct, fresh, waiting = np.empty(0, np.uint64), list[NDArray[np.uint64]](), 0
     for code in codes:
         fresh.append(_sorted_unique(code))

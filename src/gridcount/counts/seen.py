@@ -1,8 +1,9 @@
 """Seen states: at which resolution a log has visited a state, coarse to fine. NumPy alone.
 
-On a grid over all of 40 columns every state has a cell of its own, so no new state would count as seen. Here a state is looked up in small
-groups of columns: all of them together where there are few, else every triple or every pair. A state is seen at 8 bins if, for every group, the log
-has a row in the same cell of a grid with 8 bins per column.
+On a grid over all of 40 columns every state has a cell of its own, so no new state would count as seen. Here
+a state is looked up in small groups of columns: all of them together where there are at most four, else every
+four, three or two of them. A state is seen at 8 bins if, for every group, the log has a row in the same cell
+of a grid with 8 bins per column.
 """
 
 from itertools import combinations
@@ -14,10 +15,12 @@ from numpy.typing import NDArray
 
 from gridcount.transitions import chunks
 
-LEAST_BINS, MOST_BINS = 16, 64  # of the finest grid
+LEAST_BINS, MOST_BINS = 8, 64  # of the finest grid
+LARGEST = 4  # columns of a group, at most: in larger ones, new states would be seen at few bins only
 MOST_CELLS = (1 << 20) - 1  # in all groups together
 MOST_GROUPS = 1024  # a decision looks into each
-TAILS = 0.001  # share of a column's values at each end; those farther from the others than these span are glitches
+# share of a column's values at each end; those farther from the others than these span are glitches
+TAILS = 0.001
 SAMPLE = 1 << 18  # rows from which a column's grid is fitted
 MOST_ROWS = 1 << 22  # rows that are looked at, evenly over the log
 
@@ -59,7 +62,8 @@ class SeenStates(NamedTuple):
         return cls(low, high, origin, scale, varying[groups].astype(np.int32), finest, bins)
 
     def resolution(self, observation: NDArray[np.float32]) -> NDArray[np.int64]:
-        """[rows] bins per column of the finest grid on which the log has the state in every group; 0 outside of the log's range."""
+        """[rows] bins per column of the finest grid on which the log has the state in every group; 0
+        outside of the log's range."""
         found = np.empty(len(observation), np.int64)
         for rows in chunks(len(observation), 16 * self.groups.size):
             x = observation[rows]
@@ -91,7 +95,8 @@ class SeenStates(NamedTuple):
         return self._replace(finest=finest.reshape(seen.shape))
 
     def _digit(self, x: NDArray[np.float32]) -> NDArray[np.int64]:
-        """[rows, observation_dim] which cell of the finest grid each number lies in; those beyond it count as in its edge cells."""
+        """[rows, observation_dim] which cell of the finest grid each number lies in; those beyond it count
+        as in its edge cells."""
         within = np.clip(x, self.low, self.high)
         with np.errstate(over="ignore"):  # of numbers near the largest one; they are in an edge cell
             place = np.floor((within - self.origin) * self.scale)
@@ -118,7 +123,7 @@ def _grouped(sample: NDArray[np.float64]) -> tuple[NDArray[np.int64], int]:
     size = next(
         (
             size
-            for size in range(columns, 2, -1)
+            for size in range(min(columns, LARGEST), 2, -1)
             if comb(columns, size) <= MOST_GROUPS and comb(columns, size) * LEAST_BINS**size <= MOST_CELLS
         ),
         min(columns, 2),

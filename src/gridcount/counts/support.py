@@ -1,4 +1,5 @@
-"""Support of a policy's actions in the log: whether it has them, and the distance to the nearest, at a fixed sample of states."""
+"""Support of a policy's actions in the log: whether it has them, and the distance to the nearest, at a
+fixed sample of states."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -17,22 +18,24 @@ from gridcount.counts.grid import (
 from gridcount.transitions import Transitions
 
 STATES = 2_000  # states of the log at which a policy is evaluated
-NEAREST_OF = (
-    2_000  # logged actions of a state's cell among which the nearest is looked for; of more, a fixed sample
-)
+# logged actions of a state's cell among which the nearest is looked for; of more, a fixed sample
+NEAREST_OF = 2_000
+EXPECTED = "{}_expected"  # a figure of the log's own actions, beside the policy's
 
 
 class Support(NamedTuple):
     """How well the log supports some actions, on average over states."""
 
     in_log: float  # share whose action cell the log has in the state's cell
-    action_distance: float  # to the nearest logged action in the state's cell: the largest over dimensions, in shares of the range
+    # to the nearest logged action in the state's cell: the largest over dimensions, in shares of the range
+    action_distance: float
 
 
 class LogSupport:
     """The log's actions near some of its states, with which a policy's actions are compared.
 
-    Only the log is counted, never the policy, so the results are comparable between algorithms and during training.
+    Only the log is counted, never the policy, so the results are comparable between algorithms and during
+    training.
     """
 
     def __init__(
@@ -110,7 +113,8 @@ class LogSupport:
     def _distances(
         self, action: NDArray[np.float32], but: list[NDArray[np.int64]] | None = None
     ) -> NDArray[np.float32]:
-        """[states] to the nearest logged action of the state's cell; with `but`, the state's own row is excluded."""
+        """[states] to the nearest logged action of the state's cell; with `but`, the state's own row is
+        excluded."""
         scaled = _in_ranges(action, self._actions)
         nearest = np.full(len(action), np.nan, np.float32)
         order = np.argsort(self._state, kind="stable")

@@ -1,7 +1,8 @@
 """Visit tables: how often each (state cell, action cell) was used, inside a compiled update or outside it.
 
 Both tables have one interface: `visit` counts a batch of pairs and then reads them, so n >= 1;
-`read` only reads. `DenseTable` is exact; `SparseTable` is bounded, for action spaces with too many cells for memory.
+`read` only reads. `DenseTable` is exact; `SparseTable` is bounded, for action spaces with too many cells for
+memory.
 """
 
 import math
@@ -49,10 +50,10 @@ class DenseTable(eqx.Module):
 class SparseTable(eqx.Module):
     """A bounded table: buckets of eight entries, found by hash, identified by a 32-bit fingerprint.
 
-    A pair finds its entry by fingerprint among the eight of its bucket; it is confused with another pair with a
-    probability of at most 8 / 2^32 per read. In a full bucket a new pair replaces the least visited entry that the batch does
-    not use, and starts at zero, so the rarest pair is lost; if the batch uses them all, the new pair itself is
-    lost. A lost pair gets more pessimism, never less.
+    A pair finds its entry by fingerprint among the eight of its bucket; it is confused with another pair with
+    a probability of at most 8 / 2^32 per read. In a full bucket a new pair replaces the least visited entry
+    that the batch does not use, and starts at zero, so the rarest pair is lost; if the batch uses them all,
+    the new pair itself is lost. A lost pair gets more pessimism, never less.
     """
 
     entries: Array  # [buckets, ways, 2] uint32: fingerprint, count
@@ -86,7 +87,8 @@ class SparseTable(eqx.Module):
         bit = jnp.where(new_pair & found, 1 << slot, 0)
         used = jnp.zeros_like(bit).at[place_of_bucket].add(bit)[place_of_bucket]
         in_use = (used[:, None] >> jnp.arange(WAYS)) & 1 == 1  # [batch, ways]
-        # The k-th new pair of a bucket takes its k-th least visited entry of the others, so that two never take the same.
+        # The k-th new pair of a bucket takes its k-th least visited entry of the others, so that two never
+        # take the same.
         newcomer = jnp.cumsum(new_pair & ~found)
         before = jax.lax.cummax(jnp.where(new_bucket, newcomer - (new_pair & ~found), 0))
         turn = newcomer - before - 1

@@ -25,17 +25,16 @@ class RewardUnits(NamedTuple):
     def fit(cls, data: Transitions, discount: float) -> "RewardUnits":
         """Read a log's rewards once.
 
-        If the length of episodes is fixed, a constant added to every reward changes no decision, so the mean is subtracted.
-        Otherwise it is kept: a policy that earns it for longer is better.
+        If the length of episodes is fixed, a constant added to every reward changes no decision, so the mean
+        is subtracted. Otherwise it is kept: a policy that earns it for longer is better.
         """
         reward = np.asarray(data.reward, np.float64)
         terminated = np.asarray(data.terminated)
         level = float(reward.mean()) if _length_is_fixed(data) else 0.0
         returns = returns_to_go(reward - level, terminated, np.asarray(data.episode_end), discount)
         low, high = np.quantile(returns, [TAILS, 1 - TAILS])
-        alike = (
-            np.count_nonzero(reward == np.median(reward)) > len(reward) / 2
-        )  # then the other rewards are not outliers
+        # then the other rewards are not outliers
+        alike = np.count_nonzero(reward == np.median(reward)) > len(reward) / 2
         spread = float((returns if alike else np.clip(returns, low, high)).std()) or 1.0
         steps = returns_to_go(np.ones_like(reward), terminated, np.asarray(data.episode_end), discount)
         left = float(steps.mean())
@@ -84,7 +83,6 @@ def _length_is_fixed(data: Transitions) -> bool:
     ended = int(np.count_nonzero(data.terminated))
     if ended == 0:
         return True
-    lengths = (
-        data.episode_lengths if data.episode_end[-1] else data.episode_lengths[:-1]
-    )  # without a piece that was cut off
+    # without a piece that was cut off
+    lengths = data.episode_lengths if data.episode_end[-1] else data.episode_lengths[:-1]
     return ended >= LEAST_EPISODES and len(np.unique(lengths)) == 1

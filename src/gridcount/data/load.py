@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from rich.console import Console
 
@@ -26,11 +26,13 @@ from gridcount.data.formats.tables import SUFFIXES, find_parts, is_glob, is_tabl
 from gridcount.data.formats.tidy import tidy
 from gridcount.data.store import local, mazes
 from gridcount.data.store.download import fetch, published
-from gridcount.envs.maze2d_data import Progress
 from gridcount.files import locked
 from gridcount.files.cache import cache_directory
 from gridcount.files.memory import memory_limit
 from gridcount.transitions import Transitions
+
+if TYPE_CHECKING:  # importing the simulator takes time, and it is optional
+    from gridcount.envs.maze2d_data import Progress
 
 HDF5_SUFFIXES = (".hdf5", ".h5")
 Source = Literal["auto", "d4rl", "generated"]
@@ -45,17 +47,19 @@ def load(
     scale_actions: bool = False,
     action_bounds: Bounds | None = None,
     console: Console | None = None,
-    progress: Progress | None = None,
+    progress: "Progress | None" = None,
     judge: Callable[[Log], None] | None = None,
 ) -> Transitions:
-    """The transitions of a D4RL or imported name, a file (.hdf5, .h5, .npz, .parquet, .csv) or a Minari folder or id.
+    """The transitions of a D4RL or imported name, a file (.hdf5, .h5, .npz, .parquet, .csv) or a Minari
+    folder or id.
 
-    `columns` sets the role of each column of a table. `source` chooses, for Maze2D names, between D4RL's file and one generated here:
-    "auto" takes D4RL's where it was downloaded before and generates otherwise. `memory_map` leaves the columns on disk (None: where
-    they would fill more than half of the memory); a named dataset is unpacked once for it, a file must be imported first.
-    `scale_actions` and `action_bounds` bring actions to [-1, 1], as `cut` says. Nothing is downloaded without saying so on
-    `console`; `progress` follows the generation of a maze. `judge` receives the raw log before
-    transitions are made, if the log is in memory.
+    `columns` sets the role of each column of a table. `source` chooses, for Maze2D names, between D4RL's file
+    and one generated here: "auto" takes D4RL's where it was downloaded before and generates otherwise.
+    `memory_map` leaves the columns on disk (None: where they would fill more than half of the memory); a
+    named dataset is unpacked once for it, a file must be imported first. `scale_actions` and `action_bounds`
+    bring actions to [-1, 1], as `cut` says. Nothing is downloaded without saying so on `console`; `progress`
+    follows the generation of a maze. `judge` receives the raw log before transitions are made, if the log is
+    in memory.
     """
     folder = _local_folder(str(name))
     if folder is not None:
@@ -85,7 +89,8 @@ def load(
             return to_transitions(log, _title(str(name), path), scale_actions, action_bounds)
     if str(name) not in NAMES:
         raise ValueError(
-            f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import {name} --name NAME"
+            f"{name}: only imported or named datasets can be memory-mapped; run: gridcount data import"
+            f" {name} --name NAME"
         )
     _validate_no_bounds(str(name), action_bounds)
     _validate_no_columns(str(name), columns)
@@ -196,7 +201,7 @@ def known_names() -> tuple[str, ...]:
 
 
 def resolved_name(dataset: str) -> str:
-    """A name as it is, and the absolute path of a file, a folder or a pattern, so that a run finds its data from any folder."""
+    """A name as it is, and otherwise an absolute path, so that a run finds its data from any folder."""
     if dataset in known_names() or is_postgres(dataset):
         return dataset
     if is_glob(dataset):
@@ -211,8 +216,9 @@ def _local_folder(name: str) -> Path | None:
     return Path(name) if (Path(name) / "meta.json").is_file() and name not in NAMES else None
 
 
-def _locate(name: str, source: Source, console: Console | None, progress: Progress | None = None) -> str:
-    """The file or folder to read; a name has priority over an equal path, so that results do not depend on the folder."""
+def _locate(name: str, source: Source, console: Console | None, progress: "Progress | None" = None) -> str:
+    """The file or folder to read; a name has priority over an equal path, so that results do not depend on
+    the folder."""
     if name in NAMES:
         return str(_published(name, source, console, progress))
     validate_no_password(name)
@@ -233,7 +239,8 @@ def _locate(name: str, source: Source, console: Console | None, progress: Progre
         if find_parts(name):
             return name
         raise ValueError(
-            f"{path}: is a folder, but not a dataset; expected tables, a Minari folder or one made by gridcount data import"
+            f"{path}: is a folder, but not a dataset; expected tables, a Minari folder or one made by"
+            " gridcount data import"
         )
     if path.suffix.lower() in (*HDF5_SUFFIXES, *SUFFIXES) or len(path.parts) > 1:
         hint = "" if path.suffix else f" (a Minari dataset's id is written {PREFIX}{name})"
@@ -250,7 +257,7 @@ def resolve_source(name: str, source: Source = "auto") -> Literal["", "d4rl", "g
     return source
 
 
-def _published(name: str, source: Source, console: Console | None, progress: Progress | None) -> Path:
+def _published(name: str, source: Source, console: Console | None, progress: "Progress | None") -> Path:
     if source not in ("auto", "d4rl", "generated"):
         raise unknown("source", source, ("auto", "d4rl", "generated"))
     if name not in MAZE_NAMES:
@@ -271,7 +278,8 @@ def _validate_no_source(name: str, source: Source) -> None:
 def _validate_no_bounds(name: str, bounds: Bounds | None) -> None:
     if bounds is not None:
         raise ValueError(
-            f"{name}: action bounds apply to files only; set them at the import: gridcount data import FILE --action-low ..."
+            f"{name}: action bounds apply to files only; set them at the import: gridcount data import FILE"
+            " --action-low ..."
         )
 
 
@@ -279,7 +287,8 @@ def _validate_no_columns(name: str, columns: Columns | None) -> None:
     if columns is not None and (given := columns.given()):
         flag = "--" + next(iter(given)).replace("_", "-")
         raise ValueError(
-            f"{name}: {flag} applies to tables only; this dataset's columns were chosen when it was imported. Leave the flag out, or import"
+            f"{name}: {flag} applies to tables only; this dataset's columns were chosen when it was"
+            " imported. Leave the flag out, or import"
             f" the table again: gridcount data import FILE --name {Path(name).name} --replace {flag} ..."
         )
 
@@ -299,7 +308,8 @@ def _is_large(*paths: Path) -> bool:
 
 
 def _share(chosen: bool | None) -> float:
-    """Bytes that a log in memory may take: half of the memory by default, all of it if the user chose memory."""
+    """Bytes that a log in memory may take: half of the memory by default, all of it if the user chose
+    memory."""
     return memory_limit() / 2 if chosen is None else memory_limit()
 
 
@@ -324,7 +334,8 @@ def _format_pieces(path: str, columns: Columns | None) -> Iterator[Log]:
         return table_pieces(path, columns)
     if columns is not None and replace(columns, missing=None) != Columns():
         raise ValueError(
-            f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format has fixed columns"
+            f"{path}: columns can be chosen for tables only ({', '.join(SUFFIXES)}); this format has fixed"
+            " columns"
         )
     if folder:
         return minari_pieces(path)

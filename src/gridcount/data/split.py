@@ -32,8 +32,9 @@ class Split:
     def held_out(self, data: Transitions) -> NDArray[np.bool_]:
         """[episodes] whether each is held out.
 
-        Episodes are put in an order that depends on the seed and their number alone, and the first ones are held out. So runs with
-        one seed hold out the same episodes, and a larger share holds out those of a smaller one and more.
+        Episodes are put in an order that depends on the seed and their number alone, and the first ones are
+        held out. So runs with one seed hold out the same episodes, and a larger share holds out those of a
+        smaller one and more.
         """
         self.check()
         episodes = len(data.episode_lengths)
@@ -42,7 +43,8 @@ class Split:
             return held
         if episodes < 2:
             raise ValueError(
-                f"{data.name}: has 1 episode, and --hold-out needs at least 2; name the column that tells episodes"
+                f"{data.name}: has 1 episode, and --hold-out needs at least 2; name the column that tells"
+                " episodes"
                 " apart with --episode, or leave out --hold-out"
             )
         count = min(max(1, round(self.share * episodes)), episodes - 1)
@@ -59,7 +61,8 @@ class Split:
 
 
 def take_episodes(data: Transitions, chosen: NDArray[np.bool_]) -> Transitions:
-    """Some episodes of a log, in its order. Columns on disk stay there: they are copied to temporary files."""
+    """Some episodes of a log, in its order. Columns on disk stay there: they are copied to temporary
+    files."""
     rows = np.flatnonzero(np.repeat(chosen, data.episode_lengths))
     columns: dict[str, Any] = {name: _take(getattr(data, name), rows) for name in COLUMNS}
     return replace(data, **columns)

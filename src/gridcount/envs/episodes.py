@@ -24,7 +24,8 @@ ENDLESS_LIMIT = 1000  # steps per episode where neither D4RL nor the environment
 
 
 class GymnasiumEpisodes:
-    """Many episodes of one environment in lockstep: episode i depends only on (seed, i) and the actions; a finished one is not stepped."""
+    """Many episodes of one environment in lockstep: episode i depends only on (seed, i) and the actions; a
+    finished one is not stepped."""
 
     def __init__(
         self,
@@ -65,7 +66,8 @@ class GymnasiumEpisodes:
         return self._observation.copy()
 
     def step(self, action: NDArray[Any]) -> tuple[Float32, Float64, Bool, Bool]:
-        """Observations, rewards, terminated and truncated after actions in the environment's units, clipped to its bounds."""
+        """Observations, rewards, terminated and truncated after actions in the environment's units,
+        clipped to its bounds."""
         if not self._running.any():
             raise RuntimeError(f"{self.environment_id}: the episodes are over; call reset() first")
         if not np.isfinite(action).all():
@@ -106,7 +108,8 @@ class GymnasiumEpisodes:
 
 
 def is_registered(environment_id: str) -> bool:
-    """Whether Gymnasium knows an id; the module of a `module:id` is imported, because the import registers it."""
+    """Whether Gymnasium knows an id; the module of a `module:id` is imported, because the import registers
+    it."""
     module, _, rest = environment_id.rpartition(":")
     if module:
         try:
@@ -145,7 +148,8 @@ def make_environment(environment_id: str, **options: Any) -> gymnasium.Env[Any, 
 
 
 def _print_mujoco_warning(message: str) -> None:
-    """Print MuJoCo's warnings instead of writing them to a file, except those about Gymnasium's old models."""
+    """Print MuJoCo's warnings instead of writing them to a file, except those about Gymnasium's old
+    models."""
     if "is deprecated" not in message:
         warnings.warn(message, stacklevel=2)
 
@@ -157,12 +161,14 @@ def register_robotics() -> None:
             import gymnasium_robotics  # noqa: F401
     except ImportError as error:
         raise ImportError(
-            f"the environment needs Gymnasium-Robotics ({error}). Install it with: pip install 'gridcount[robotics]'"
+            f"the environment needs Gymnasium-Robotics ({error}). Install it with: pip install"
+            " 'gridcount[robotics]'"
         ) from error
 
 
 def observation_views(environment: gymnasium.Env[Any, Any]) -> dict[int, tuple[str, ...]]:
-    """The flat observations an environment can give: their dimension -> the entries they are made of (none: as it is)."""
+    """The flat observations an environment can give: their dimension -> the entries they are made of
+    (none: as it is)."""
     space = environment.observation_space
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         return {space.shape[0]: ()}
@@ -188,7 +194,8 @@ def action_space(environment: gymnasium.Env[Any, Any]) -> gymnasium.spaces.Box:
     if isinstance(space, gymnasium.spaces.Box) and len(space.shape) == 1:
         return space
     raise ValueError(
-        f"{_name(environment)}: its actions are {space}; only a flat vector of continuous numbers is supported"
+        f"{_name(environment)}: its actions are {space}; only a flat vector of continuous numbers is"
+        " supported"
     )
 
 

@@ -1,8 +1,9 @@
 """Maze2D with D4RL's physics: a particle pushed through a maze, one at a time (Gymnasium) or many at once.
 
-Positions are D4RL's: a map cell (row, column) is the observed position (row, column). Its walls stand elsewhere, because the
-wall of a cell is centred at world (row + 1, column + 1) while the particle's joints are zero at world (1.2, 1.2). So an observed
-position plus WALL_OFFSET is the position on the map, where cell (row, column) spans row +- 0.5 and column +- 0.5.
+Positions are D4RL's: a map cell (row, column) is the observed position (row, column). Its walls stand
+elsewhere, because the wall of a cell is centred at world (row + 1, column + 1) while the particle's joints
+are zero at world (1.2, 1.2). So an observed position plus WALL_OFFSET is the position on the map, where cell
+(row, column) spans row +- 0.5 and column +- 0.5.
 """
 
 from dataclasses import dataclass, field
@@ -30,9 +31,8 @@ WALL_OFFSET = 0.2  # map position - observed position
 PARTICLE_RADIUS = 0.1
 GOAL_RADIUS = 0.5  # the sparse reward's reach
 START_JITTER = 0.1  # a start, like a goal of the data's controller, lies within this of its cell
-MAX_SPEED = (
-    5.0  # per axis, enforced before a step, so an observed velocity can exceed it by one step's acceleration
-)
+# per axis, enforced before a step, so an observed velocity can exceed it by one step's acceleration
+MAX_SPEED = 5.0
 SPEED_BOUND = 10.0  # no observed velocity reaches this
 PIXELS = 48  # per cell of a picture
 
@@ -46,9 +46,8 @@ class Task:
     dense: bool  # reward exp(-distance) rather than 1 near the goal
     limit: int  # steps per episode
     walls: Bool  # [rows, columns]
-    cells: NDArray[np.int64] = field(
-        repr=False
-    )  # [cells, 2] where a particle may start: all free cells and the goal
+    # [cells, 2] where a particle may start: all free cells and the goal
+    cells: NDArray[np.int64] = field(repr=False)
     goal: NDArray[np.int64]  # [2]
 
     def reward(self, position: NDArray[Any]) -> Float64:
@@ -113,18 +112,21 @@ def model_xml(walls: Bool) -> str:
 
 
 class Physics:
-    """One step of the maze as a pure function of (states, actions): the result does not depend on other states or on the past."""
+    """One step of the maze as a pure function of (states, actions): the result does not depend on other
+    states or on the past."""
 
     def __init__(self, walls: Bool) -> None:
         self._model = mujoco.MjModel.from_xml_string(model_xml(walls))
         self._data = mujoco.MjData(self._model)
 
     def step(self, state: Float64, action: ArrayLike) -> Float64:
-        """Next states [count, 4] of states [count, 4] = (x, y, vx, vy) under actions [count, 2], clipped to [-1, 1]."""
+        """Next states [count, 4] of states [count, 4] = (x, y, vx, vy) under actions [count, 2], clipped
+        to [-1, 1]."""
         push = np.asarray(action, dtype=np.float64)
         if push.shape != (len(state), 2) or not np.isfinite(push).all():
             raise ValueError(
-                f"maze2d: actions must be finite and of shape {(len(state), 2)}; got shape {push.shape}: {push}"
+                f"maze2d: actions must be finite and of shape {(len(state), 2)}; got shape {push.shape}:"
+                f" {push}"
             )
         full = np.zeros(
             (len(state), 5)
@@ -137,7 +139,8 @@ class Physics:
 
 
 class BatchedMaze:
-    """Many episodes of one maze in lockstep, for evaluation: the same seed gives the same start states, in order."""
+    """Many episodes of one maze in lockstep, for evaluation: the same seed gives the same start states, in
+    order."""
 
     def __init__(self, name: str, episodes: int, seed: int = 0) -> None:
         if episodes < 1:
@@ -158,7 +161,8 @@ class BatchedMaze:
         return self.state.astype(np.float32)
 
     def step(self, action: ArrayLike) -> tuple[Float32, Float64, Bool, Bool]:
-        """Observations, rewards, terminated (never) and truncated (all at once, at the limit) after actions [episodes, 2]."""
+        """Observations, rewards, terminated (never) and truncated (all at once, at the limit) after
+        actions [episodes, 2]."""
         if self._steps >= self.task.limit:
             raise RuntimeError(f"{self.task.name}: the episodes are over; call reset() first")
         self.state = self._physics.step(self.state, action)
@@ -180,7 +184,8 @@ class BatchedMaze:
 
 
 class Maze2D(gymnasium.Env[Float32, Float32]):
-    """Push a particle to the goal of a maze: observation (x, y, vx, vy), action a force in [-1, 1]^2, never terminated."""
+    """Push a particle to the goal of a maze: observation (x, y, vx, vy), action a force in [-1, 1]^2,
+    never terminated."""
 
     metadata = {"render_modes": ["rgb_array"], "render_fps": 100}  # noqa: RUF012  Gymnasium's own declaration
 
@@ -210,7 +215,8 @@ class Maze2D(gymnasium.Env[Float32, Float32]):
             given = np.array(options["state"], dtype=np.float64)
             if not self.observation_space.contains(given.astype(np.float32)):
                 raise ValueError(
-                    f"{self.task.name}: options['state'] must be (x, y, vx, vy) within {self.observation_space}, got {given}"
+                    f"{self.task.name}: options['state'] must be (x, y, vx, vy) within"
+                    f" {self.observation_space}, got {given}"
                 )
             self._state = given[None]
         return self._state[0].astype(np.float32), {"goal": self.task.goal.copy()}
@@ -222,7 +228,8 @@ class Maze2D(gymnasium.Env[Float32, Float32]):
         return self._state[0].astype(np.float32), reward, False, False, {"goal": self.task.goal.copy()}
 
     def render(self) -> NDArray[np.uint8] | None:
-        """The maze from above as RGB [height, width, 3], rows downwards as in MAPS; None unless render_mode is 'rgb_array'."""
+        """The maze from above as RGB [height, width, 3], rows downwards as in MAPS; None unless
+        render_mode is 'rgb_array'."""
         return picture(self.task, self._state[0, :2]) if self.render_mode == "rgb_array" else None
 
 

@@ -1,4 +1,5 @@
-"""Generated Maze2D data with D4RL's method: a controller follows waypoints from one random goal to the next."""
+"""Generated Maze2D data with D4RL's method: a controller follows waypoints from one random goal to the
+next."""
 
 from collections import deque
 from collections.abc import Callable
@@ -71,7 +72,8 @@ def generate(
 
 
 class Walkers:
-    """D4RL's controller for several particles of a maze: each heads for waypoints, one goal after the other."""
+    """D4RL's controller for several particles of a maze: each heads for waypoints, one goal after the
+    other."""
 
     def __init__(self, maze: "Task", streams: int, rng: np.random.Generator) -> None:
         self._maze, self._rng, self._routes = maze, rng, Routes(maze.walls)
@@ -125,7 +127,8 @@ class Routes:
         ]
         distances = [self._distances_to(goal) for goal in range(len(self.cells))]
         self.longest = max(map(max, distances)) + 1
-        # [goal][cell] -> the neighbour to move to: the nearest to the goal, of equals the first; at the goal, the goal
+        # [goal][cell] -> the neighbour to move to: the nearest to the goal, of equals the first; at the goal,
+        # the goal
         self._next = [[min(near, key=to.__getitem__) for near in self._neighbours] for to in distances]
         for goal, step in enumerate(self._next):
             step[goal] = goal
@@ -143,7 +146,8 @@ class Routes:
         return distance
 
     def between(self, position: NDArray[np.float64], goal: int) -> NDArray[np.int64]:
-        """Cells [steps, 2] to pass from a position on the map to cell number `goal`, without the first, with the last."""
+        """Cells [steps, 2] to pass from a position on the map to cell number `goal`, without the first,
+        with the last."""
         row, column = np.rint(position).astype(int)
         cell = int(self._index[row, column])
         path = [cell := self._next[goal][cell]]

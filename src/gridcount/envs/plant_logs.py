@@ -86,6 +86,17 @@ def policy_of(name: str, control: Control | None = None) -> Callable[[Float32], 
     return act
 
 
+def behaviour_of(name: str, seed: int) -> Callable[[Float32], Float32]:
+    """What makes a log, as a policy: the plant's controller with its operators, who draw from `seed`."""
+    control, operate, rng = policy_of(name), _process(name).operators, np.random.default_rng([seed, 1])
+
+    def act(observation: Float32) -> Float32:
+        settings = (tuple(row) for row in control(observation).tolist())
+        return np.array([operate(each, rng) for each in settings], np.float32)
+
+    return act
+
+
 def _process(name: str) -> Process:
     if name not in PLANTS:
         raise unknown("plant", name, list(PLANTS))

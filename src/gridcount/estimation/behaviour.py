@@ -1,4 +1,5 @@
-"""A model of the policy that made the log: a Gaussian around a mean that depends on the state, and how well it is calibrated."""
+"""A model of the policy that made the log: a Gaussian around a mean that depends on the state, and how
+well it is calibrated."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -28,7 +29,8 @@ class ModelState(NamedTuple):
 
 
 class Calibration(NamedTuple):
-    """How often logged actions that the model never saw lie within its intervals, over all action dimensions."""
+    """How often logged actions that the model never saw lie within its intervals, over all action
+    dimensions."""
 
     in_half: float  # of those that should hold 50 %
     in_ninety: float  # of those that should hold 90 %
@@ -36,7 +38,8 @@ class Calibration(NamedTuple):
     def in_words(self) -> str:
         """As a person reads it."""
         return (
-            f"the fitted model of the log's policy holds {self.in_half:.0%} and {self.in_ninety:.0%} of unseen actions"
+            f"the fitted model of the log's policy holds {self.in_half:.0%} and {self.in_ninety:.0%} of"
+            " unseen actions"
             " within its 50 % and 90 % intervals"
         )
 

@@ -20,24 +20,23 @@ from gridcount.estimation.runs import Evaluated
 from gridcount.policy.counts import LogCounts
 from gridcount.transitions import Transitions
 
-CUT_OFF = 0.05  # share of a return that may lie beyond the end of the logged episodes before they are called cut off
-FAR = (
-    0.25  # fitted values of the log that miss its returns by this share of their spread do not reproduce them
-)
+# share of a return that may lie beyond the end of the logged episodes before they are called cut off
+CUT_OFF = 0.05
+# fitted values of the log that miss its returns by this share of their spread do not reproduce them
+FAR = 0.25
 FOLDS = 2  # of cross-fitting where no episodes are held out
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How estimates are made. The defaults were chosen on Maze2D alone (docs/estimate.md)."""
+    """How estimates are made. The defaults were not searched: docs/estimate.md says how well they do."""
 
     discount: float = 0.99  # 1: undiscounted returns within the longest episode
     updates: int = 6_000  # of fitted Q evaluation
     members: int = 4  # networks, each on a bootstrap of the episodes
     hidden: tuple[int, ...] = (128, 128)
-    support_cost: float = (
-        1.0  # what acting where the log never did may cost, in deviations of the log's returns
-    )
+    # what acting where the log never did may cost, in deviations of the log's returns
+    support_cost: float = 1.0
     most_rows: int = 300_000  # of a larger log, as many rows of random episodes are used
     seed: int = 0
 
@@ -47,7 +46,8 @@ class Settings:
             raise ValueError(f"--discount is {self.discount:g}; it must be from 0 to 1")
         if self.updates < 1 or self.members < 2 * FOLDS:
             raise ValueError(
-                f"--updates is {self.updates} and --members is {self.members}; they must be at least 1 and {2 * FOLDS}"
+                f"--updates is {self.updates} and --members is {self.members}; they must be at least 1 and"
+                f" {2 * FOLDS}"
             )
         if self.most_rows < 1:
             raise ValueError(f"--most-rows is {self.most_rows}; it must be at least 1")
@@ -66,15 +66,34 @@ def estimate(
 ) -> Estimates:
     """Estimates of policies from a log, beside the log's own policy.
 
-    With held-out episodes values are fitted to the other episodes and estimated on those. Without it, values are cross-fitted: two
-    halves of the members learn from two halves of the episodes, and each estimates the half it never saw.
+    With held-out episodes values are fitted to the other episodes and estimated on those. Without it, values
+    are cross-fitted: two halves of the members learn from two halves of the episodes, and each estimates the
+    half it never saw.
     """
-    data, held_out, notes = found
     settings = settings or Settings()
+    fitted, notes = fit_policies(policies, found, settings, report=report)
+    result = _estimates(fitted, settings)
+    model = Behaviour(hidden=settings.hidden, updates=max(1, settings.updates // 2))
+    weighted, note = by_importance(fitted, behaviour_log_prob, model, settings.seed, report)
+    whole = tuple(replace(each, others=weighted[each.name]) for each in result)
+    return replace(result, policies=whole, notes=(*notes, note))
+
+
+def fit_policies(
+    policies: Mapping[str, Rule],
+    found: Evaluated,
+    settings: Settings,
+    counted: Transitions | None = None,
+    report: Report = ignore_report,
+) -> tuple[Fitted, tuple[str, ...]]:
+    """Fitted values of policies and of the log's own, and notes; `counted`: other episodes to count in."""
+    data, held_out, notes = found
     settings.check()
     if LOG in policies:
         raise ValueError(f"a policy cannot be called '{LOG}', which is the log's own; choose another name")
-    counts = LogCounts.fit(data if held_out is None else take_episodes(data, ~held_out))
+    if counted is None:
+        counted = data if held_out is None else take_episodes(data, ~held_out)
+    counts = LogCounts.fit(counted)
     kept = _within(data, held_out, settings)
     if not kept.all():
         held_out = None if held_out is None else held_out[kept]
@@ -85,16 +104,12 @@ def estimate(
         )
     fold = _folds(data, held_out, settings.seed)
     problem = Problem.of(data, fold, {**policies, LOG: None}, settings.discount, counts)
-    fitted = fit(problem, _learner(problem, settings), settings.seed, report)
-    result = _estimates(fitted, settings)
-    model = Behaviour(hidden=settings.hidden, updates=max(1, settings.updates // 2))
-    weighted, note = by_importance(fitted, behaviour_log_prob, model, settings.seed, report)
-    whole = tuple(replace(each, others=weighted[each.name]) for each in result)
-    return replace(result, policies=whole, notes=(*notes, note))
+    return fit(problem, _learner(problem, settings), settings.seed, report), notes
 
 
 def _within(data: Transitions, held_out: NDArray[np.bool_] | None, settings: Settings) -> NDArray[np.bool_]:
-    """[episodes] which are used: all, or as many at random as `most_rows` allows; of those held out, at most half of that."""
+    """[episodes] which are used: all, or as many at random as `most_rows` allows; of those held out, at
+    most half of that."""
     kept = np.ones(len(data.episode_lengths), np.bool_)
     order = np.random.default_rng([settings.seed, 2]).permutation(len(kept))
     groups = [order] if held_out is None else [order[held_out[order]], order[~held_out[order]]]
@@ -114,7 +129,8 @@ def _folds(data: Transitions, held_out: NDArray[np.bool_] | None, seed: int) -> 
         return np.where(held_out, 0, NEVER)
     if episodes < FOLDS:
         raise ValueError(
-            f"{data.name}: has {episodes} episode, and an estimate needs at least {FOLDS}; name the column that tells"
+            f"{data.name}: has {episodes} episode, and an estimate needs at least {FOLDS}; name the column"
+            " that tells"
             " episodes apart with --episode"
         )
     folds: NDArray[np.int64] = np.random.default_rng(seed).permutation(episodes) % FOLDS
@@ -151,14 +167,8 @@ def log_returns(problem: Problem, discount: float | None = None) -> NDArray[np.f
 def _estimates(fitted: Fitted, settings: Settings) -> Estimates:
     problem = fitted.problem
     chosen = problem.evaluated
-    first = problem.starts[chosen]
     unseen = fitted.unseen[chosen].T
-    worth, unsure = {}, {}
-    for name, rule in problem.policies.items():
-        action = problem.actions(rule, problem.data.observation, first)
-        observation = np.asarray(problem.data.observation[first])
-        worth[name], later = fitted.values(name, observation, np.zeros_like(first), action)
-        unsure[name] = later + problem.uncertainty(observation, action) / problem.units.steps
+    worth, unsure = first_state_values(fitted)
     returns = bootstrap(log_returns(problem)[chosen])
     own = of_members(worth[LOG], unseen)
     reproduces = _reproduces(problem, own, returns)
@@ -166,20 +176,19 @@ def _estimates(fitted: Fitted, settings: Settings) -> Estimates:
     found = []
     for name, rule in problem.policies.items():
         interval = of_members(worth[name], unseen)
-        excess = max(0.0, of_members(unsure[name] - unsure[LOG], unseen).value)
-        cost = settings.support_cost * problem.units.spread * excess
+        cost = leaving_cost(fitted, settings, unsure[name] - unsure[LOG])
         each = Estimate(
             name=name,
             fitted_q=interval.widened(cost).within(*bounds),
             cautious=interval.value - cost,
             gain=None,
             uncertainty=of_members(unsure[name], unseen).value,
-            unseen=_unseen(problem, rule),
+            unseen=unseen_share(problem, rule),
         )
         if rule is not None:
             plain = of_members(worth[name] - worth[LOG], unseen)
             gain = plain.widened(cost)
-            better, words = verdict(gain, plain, int(chosen.sum()), reproduces)
+            better, words = verdict(gain, plain, each.unseen, int(chosen.sum()), reproduces)
             each = replace(each, gain=gain, better=better, verdict=words)
         found.append(each)
     return Estimates(
@@ -193,6 +202,28 @@ def _estimates(fitted: Fitted, settings: Settings) -> Estimates:
     )
 
 
+def first_state_values(
+    fitted: Fitted,
+) -> tuple[dict[str, NDArray[np.float64]], dict[str, NDArray[np.float64]]]:
+    """[members, episodes] of every policy at the episodes' first states: returns, and mean uncertainty."""
+    problem = fitted.problem
+    first = problem.starts[problem.evaluated]
+    observation = np.asarray(problem.data.observation[first])
+    worth, unsure = {}, {}
+    for name, rule in problem.policies.items():
+        action = problem.actions(rule, problem.data.observation, first)
+        worth[name], later = fitted.values(name, observation, np.zeros_like(first), action)
+        unsure[name] = later + problem.uncertainty(observation, action) / problem.units.steps
+    return worth, unsure
+
+
+def leaving_cost(fitted: Fitted, settings: Settings, more_unsure: NDArray[np.float64]) -> float:
+    """What leaving the log may cost a policy that is by [members, episodes] more unsure than the log's own."""
+    problem = fitted.problem
+    excess = of_members(more_unsure, fitted.unseen[problem.evaluated].T).value
+    return settings.support_cost * problem.units.spread * max(0.0, excess)
+
+
 def _reproduces(problem: Problem, own: Interval, returns: Interval) -> bool | None:
     """Whether fitted values of the log's policy agree with its returns; None if these were cut off."""
     last = problem.starts + problem.data.episode_lengths - 1
@@ -203,7 +234,8 @@ def _reproduces(problem: Problem, own: Interval, returns: Interval) -> bool | No
     return apart <= FAR * problem.units.spread
 
 
-def _unseen(problem: Problem, rule: Rule | None) -> float:
+def unseen_share(problem: Problem, rule: Rule | None) -> float:
+    """Share of a policy's actions at the evaluated states that the log never has in the state's cell."""
     rows = np.flatnonzero(np.repeat(problem.evaluated, problem.data.episode_lengths))
     rows = np.random.default_rng(0).permutation(rows)[:20_000]
     action = problem.actions(rule, problem.data.observation, rows)

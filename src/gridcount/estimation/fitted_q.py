@@ -1,8 +1,9 @@
-"""Fitted Q evaluation: an ensemble of critics that learns the value of a fixed policy, through the compiled loop (docs/estimate.md).
+"""Fitted Q evaluation: an ensemble of critics that learns the value of a fixed policy, through the compiled
+loop (docs/estimate.md).
 
-Le, Voloshin and Yue 2019 (arXiv:1903.08738) fit Q to r + discount * Q(s', pi(s')). Each member sees its own bootstrap of the episodes (Hao et
-al. 2021, arXiv:2102.03607), so that their disagreement measures how far the log determines the value. A second output of each network learns the
-uncertainty that the policy meets.
+Le, Voloshin and Yue 2019 (arXiv:1903.08738) fit Q to r + discount * Q(s', pi(s')). Each member sees its own
+bootstrap of the episodes (Hao et al. 2021, arXiv:2102.03607), so that their disagreement measures how far the
+log determines the value. A second output of each network learns the uncertainty that the policy meets.
 """
 
 from dataclasses import dataclass
@@ -33,7 +34,8 @@ class Columns(NamedTuple):
 
     next_action: Any  # [rows, policies, action_dim] in [-1, 1]
     next_uncertainty: Any  # [rows, policies] of that action
-    known: Any  # [rows, policies] 0 where the policy's next action is not known: the log's own at the end of an episode
+    # [rows, policies] 0 where the policy's next action is not known: the log's own at the end of an episode
+    known: Any
     weight: Any  # [rows, members] how often a member's bootstrap holds the row's episode
 
 
@@ -142,7 +144,8 @@ class Fitted:
 
 
 def fit(problem: Problem, learner: FittedQ, seed: int, report: Report = ignore_report) -> Fitted:
-    """Fit the critics of every policy side by side; they share initial networks, bootstraps and batches, so that they can be compared."""
+    """Fit the critics of every policy side by side; they share initial networks, bootstraps and batches,
+    so that they can be compared."""
     names = list(problem.policies)
     folds = 1 + problem.fold.max()
     unseen = problem.fold[:, None] == np.arange(learner.members) % folds

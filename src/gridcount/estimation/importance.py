@@ -1,12 +1,15 @@
 """Importance weights: what logged episodes say about another policy (docs/estimate.md).
 
-A learnt policy is a function, and a logged action never equals its action exactly. So the policy is smoothed with the log's own noise
-(a kernel, as in Kallus and Zhou 2018, arXiv:1802.06037): w_t is the product up to step t of pi(a | s) / b(a | s). Products of many
-ratios are carried by few episodes, and the effective number of episodes says how many.
+A learnt policy is a function, and a logged action never equals its action exactly. So the policy is smoothed
+with the log's own noise (a kernel, as in Kallus and Zhou 2018, arXiv:1802.06037): w_t is the product up to
+step t of pi(a | s) / b(a | s). Products of many ratios are carried by few episodes, and the effective number
+of episodes says how many.
 
-- importance sampling: mean over episodes of sum_t discount^t w_t r_t (per decision; Precup, Sutton and Singh 2000);
+- importance sampling: mean over episodes of sum_t discount^t w_t r_t (per decision; Precup, Sutton and Singh
+  2000);
 - weighted: the same with weights of mean 1 at every step (Thomas 2015);
-- doubly robust: sum_t discount^t (w_t (r_t - Q_t) + w_(t-1) V_t) with such weights (Thomas and Brunskill 2016, arXiv:1604.00923).
+- doubly robust: sum_t discount^t (w_t (r_t - Q_t) + w_(t-1) V_t) with such weights (Thomas and Brunskill
+  2016, arXiv:1604.00923).
 """
 
 from typing import NamedTuple
@@ -24,13 +27,16 @@ Float = NDArray[np.float64]
 
 
 class Table(NamedTuple):
-    """Evaluated episodes as a table, [episodes, steps]; after an episode's end rewards are 0 and weights stay."""
+    """Evaluated episodes as a table, [episodes, steps]; after an episode's end rewards are 0 and weights
+    stay."""
 
     reward: Float
     log_ratio: Float  # log pi(a | s) - log b(a | s) of each step; 0 after the end
     running: NDArray[np.bool_]
     q: Float  # fitted value of the logged action; 0 after the end
-    v: Float  # fitted value of the policy's action; 0 after the end, and the value of the last state where an episode was cut off
+    # fitted value of the policy's action; 0 after the end, and the value of the last state where an episode
+    # was cut off
+    v: Float
 
     @property
     def log_weight(self) -> Float:
@@ -39,7 +45,8 @@ class Table(NamedTuple):
 
 
 def as_table(lengths: NDArray[np.int64], columns: dict[str, Float], tail: Float) -> Table:
-    """Rows of episodes one after the other as a table with one more step, which holds the value `tail` of the state after the last."""
+    """Rows of episodes one after the other as a table with one more step, which holds the value `tail` of
+    the state after the last."""
     steps = int(lengths.max()) + 1
     running = np.arange(steps) < lengths[:, None]
     found = {}
@@ -69,7 +76,8 @@ def estimates(table: Table, discount: float, seed: int) -> dict[str, Weighted]:
 
 
 def effective_episodes(weight: Float, running: NDArray[np.bool_], powers: Float) -> float:
-    """(sum w)^2 / sum w^2 of the weights at each step, averaged over steps as the discount and the running episodes count them."""
+    """(sum w)^2 / sum w^2 of the weights at each step, averaged over steps as the discount and the running
+    episodes count them."""
     each = weight.sum(axis=0) ** 2 / (weight**2).sum(axis=0)
     importance = powers * running.sum(axis=0)
     return float(each @ importance / importance.sum())

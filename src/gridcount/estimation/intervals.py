@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 from scipy.stats import t as student
 
 CONFIDENCE = 0.95
-SHARED_ERROR = (
-    2.0  # networks share errors that their disagreement does not show: it counts this much (chosen on Maze2D)
-)
+# networks share errors that their disagreement does not show: it counts this much (chosen on Maze2D)
+SHARED_ERROR = 2.0
 RESAMPLES = 2_000  # of the episodes, in a bootstrap
 
 
@@ -33,8 +32,8 @@ class Interval:
 def of_members(values: NDArray[np.float64], unseen: NDArray[np.bool_]) -> Interval:
     """The mean over episodes of [members, episodes] values, each by the members that never saw the episode.
 
-    Two sources of error add up: members, each fitted to a bootstrap of the log, disagree; and the episodes' first states are a sample.
-    The members are few, so the limits are Student's.
+    Two sources of error add up: members, each fitted to a bootstrap of the log, disagree; and the episodes'
+    first states are a sample. The members are few, so the limits are Student's.
     """
     shown = np.where(unseen, values, np.nan)
     each = np.nanmean(shown, axis=0)  # [episodes]

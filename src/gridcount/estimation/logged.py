@@ -24,15 +24,18 @@ def by_importance(
     seed: int,
     report: Report = ignore_report,
 ) -> tuple[dict[str, dict[str, Weighted]], str]:
-    """Each policy's estimates by importance weights, and how well the model of the log's policy is calibrated.
+    """Each policy's estimates by importance weights, and how well the model of the log's policy is
+    calibrated.
 
-    `log_prob` is [rows] the log-density of the logged actions, in [-1, 1]; None: that of a model, which never saw the episode.
+    `log_prob` is [rows] the log-density of the logged actions, in [-1, 1]; None: that of a model, which never
+    saw the episode.
     """
     problem = fitted.problem
     rows = np.flatnonzero(np.repeat(problem.evaluated, problem.data.episode_lengths))
     if log_prob is not None and np.shape(log_prob) != (len(problem.data),):
         raise ValueError(
-            f"behaviour_log_prob has shape {np.shape(log_prob)}; expected one number for each of {len(problem.data):,} rows"
+            f"behaviour_log_prob has shape {np.shape(log_prob)}; expected one number for each of"
+            f" {len(problem.data):,} rows"
         )
     mean, log_std, known = _log_policy(problem, rows, model, seed, report)
     logged = np.asarray(problem.data.action[rows])

@@ -27,13 +27,15 @@ class Units:
 
     level: float
     spread: float  # standard deviation of the log's returns
-    steps: float  # what a constant reward of 1 is worth where nothing terminates: 1 / (1 - discount), or the horizon
+    # what a constant reward of 1 is worth where nothing terminates: 1 / (1 - discount), or the horizon
+    steps: float
     low: float  # no return is smaller,
     high: float  # or larger, in these units
 
     @classmethod
     def fit(cls, data: Transitions, discount: float, horizon: int) -> "Units":
-        """The level is the mean reward where no episode terminates, so that its part of a value is known exactly; else 0."""
+        """The level is the mean reward where no episode terminates, so that its part of a value is known
+        exactly; else 0."""
         reward = np.asarray(data.reward, np.float64)
         ends = bool(np.any(data.terminated))
         level = 0.0 if ends else float(reward.mean())
@@ -65,7 +67,8 @@ class Problem:
     data: Transitions  # all episodes
     fold: NDArray[
         np.int64
-    ]  # [episodes] members of the same fold never see the episode, and estimate it; NEVER: it is not estimated
+        # [episodes] members of the same fold never see the episode, and estimate it; NEVER: it is not estimated
+    ]
     policies: Mapping[str, Rule | None]  # name -> rule; None: the log's own actions
     discount: float  # 1: the undiscounted return within `horizon` steps
     horizon: int  # steps of the longest episode
@@ -103,7 +106,8 @@ class Problem:
         return np.arange(len(self.data)) - np.repeat(self.starts, self.data.episode_lengths)
 
     def actions(self, rule: Rule | None, observation: Any, rows: NDArray[np.int64]) -> NDArray[np.float32]:
-        """[rows, action_dim] a policy's actions in [-1, 1] at observations; of the log, its actions at those rows."""
+        """[rows, action_dim] a policy's actions in [-1, 1] at observations; of the log, its actions at
+        those rows."""
         if rule is None:
             return np.asarray(self.data.action[rows])
         found = np.empty((len(rows), self.data.action_dim), np.float32)
@@ -112,14 +116,16 @@ class Problem:
         return found
 
     def next_actions(self, rule: Rule | None) -> NDArray[np.float32]:
-        """[rows, action_dim] a policy's actions at the next observations; of the log, its next action, which ends of episodes lack."""
+        """[rows, action_dim] a policy's actions at the next observations; of the log, its next action,
+        which ends of episodes lack."""
         every = np.arange(len(self.data))
         if rule is None:
             return self.actions(None, None, np.minimum(every + 1, len(every) - 1))
         return self.actions(rule, self.data.next_observation, every)
 
     def uncertainty(self, observation: Any, action: NDArray[np.float32]) -> NDArray[np.float32]:
-        """[rows] 1 / sqrt(n + 1) of an action that the log has n times in the state's cell: 1 where it was never seen."""
+        """[rows] 1 / sqrt(n + 1) of an action that the log has n times in the state's cell: 1 where it was
+        never seen."""
         found = np.empty(len(action), np.float32)
         for part in chunks(len(action), 4 * self.data.observation_dim):
             count = self.counts(np.asarray(observation[part], np.float32), action[part])
@@ -127,7 +133,8 @@ class Problem:
         return found
 
     def seen(self, observation: Any, step: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Observations as the networks see them: normalised, and without a discount with the share of the horizon that has passed."""
+        """Observations as the networks see them: normalised, and without a discount with the share of the
+        horizon that has passed."""
         mean, deviation = self._moments
         found = ((np.asarray(observation) - mean) / (deviation + LEAST_DEVIATION)).astype(np.float32)
         if self.discount < 1:
@@ -135,7 +142,8 @@ class Problem:
         return np.column_stack([found, (2 * step / self.horizon - 1).astype(np.float32)])
 
     def ended(self) -> NDArray[np.float32]:
-        """[rows] 1 where nothing follows: the episode terminated or, without a discount, the horizon was reached."""
+        """[rows] 1 where nothing follows: the episode terminated or, without a discount, the horizon was
+        reached."""
         ended = np.asarray(self.data.terminated)
         return (ended | (self.step >= self.horizon - 1) if self.discount == 1 else ended).astype(np.float32)
 
@@ -151,7 +159,8 @@ def _act(rule: Rule, observation: NDArray[np.float32], data: Transitions) -> NDA
     wanted = (len(observation), data.action_dim)
     if given.shape != wanted:
         raise ValueError(
-            f"the rule gave actions of shape {given.shape} for observations of shape {observation.shape}; expected {wanted}"
+            f"the rule gave actions of shape {given.shape} for observations of shape {observation.shape};"
+            f" expected {wanted}"
         )
     if not np.isfinite(given).all():
         raise ValueError(

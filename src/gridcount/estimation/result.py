@@ -11,6 +11,7 @@ from rich.table import Table
 from gridcount.estimation.intervals import Interval
 
 LEAST_EPISODES = 10  # below this many, an interval over episodes means nothing
+LEAVING = 0.25  # share of never seen actions from which leaving the log is named as the reason
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Estimate:
 
     name: str
     fitted_q: Interval  # mean return from the first states of the evaluated episodes, by fitted Q evaluation
-    cautious: float  # the same less what leaving the log may cost: rank policies by this
+    cautious: float  # the same less what leaving the log may cost
     gain: Interval | None  # over the log's policy; None for the log itself
     uncertainty: (
         float  # mean over its steps of 1/sqrt(n + 1), where the log has its action n times: 1 if never
@@ -65,8 +66,12 @@ class Estimates(Sequence[Estimate]):
         return iter(self.policies)
 
     def ranked(self) -> list[Estimate]:
-        """The best first, by the cautious estimate: leaving the log is not rewarded."""
-        return sorted(self.policies, key=lambda each: -each.cautious)
+        """The best first, by the lower limit of the fitted values.
+
+        It holds the disagreement of the networks and the cost of leaving the log, both of which grow where a
+        policy does what the log does not have.
+        """
+        return sorted(self.policies, key=lambda each: -each.fitted_q.low)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as JSON takes it."""
@@ -124,11 +129,12 @@ def in_words(interval: Interval) -> str:
 
 
 def verdict(
-    gain: Interval, statistical: Interval, episodes: int, reproduces: bool | None
+    gain: Interval, statistical: Interval, unseen: float, episodes: int, reproduces: bool | None
 ) -> tuple[bool | None, str]:
     """Whether a policy is better than the log's with 95 % confidence, and why.
 
-    `gain` holds what leaving the log may cost, `statistical` does not.
+    `gain` holds what leaving the log may cost, `statistical` does not. `unseen` is the share of its actions that
+    the log never has.
     """
     limits = f"the gain is {gain.value:.4g}, between {gain.low:.4g} and {gain.high:.4g}"
     if episodes < LEAST_EPISODES:
@@ -138,16 +144,17 @@ def verdict(
         )
     if reproduces is False:
         return None, (
-            "cannot say whether it is better than the log's policy: fitted values do not even reproduce the log's own returns"
+            "cannot say whether it is better than the log's policy: fitted values do not even reproduce the"
+            " log's own returns"
         )
     if gain.low > 0:
         return True, f"better than the log's policy with 95 % confidence: yes, {limits}"
     if gain.high < 0:
         return False, f"better than the log's policy with 95 % confidence: no, it is worse; {limits}"
-    alone = statistical.low > 0 or statistical.high < 0
+    leaves = unseen >= LEAVING or statistical.low > 0 or statistical.high < 0
     why = (
         "its actions leave the log too far for their values to be known"
-        if alone
+        if leaves
         else "the log holds too few episodes to tell the difference"
     )
     return None, f"cannot say whether it is better than the log's policy: {limits}; {why}"

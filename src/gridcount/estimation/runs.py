@@ -1,4 +1,5 @@
-"""What is estimated on which episodes: runs, policies and rules by name, and the log of a run with the episodes it held out."""
+"""What is estimated on which episodes: runs, policies and rules by name, and the log of a run with the
+episodes it held out."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,8 +11,8 @@ from numpy.typing import NDArray
 from gridcount.estimation.problem import Rule
 from gridcount.policy.policy import Policy
 from gridcount.training.experiment import load_whole
+from gridcount.training.plan import fingerprint, read_plan
 from gridcount.training.policies import policies_of
-from gridcount.training.run import fingerprint, read_plan
 from gridcount.transitions import Transitions
 
 
@@ -34,7 +35,8 @@ def rules_of(runs: Mapping[str, Path], at: int | str = "last") -> dict[str, Rule
 
 
 def held_out_of(runs: Mapping[str, Path], data: Transitions | None = None) -> Evaluated:
-    """The log of some runs, and the episodes that all of them held out; `data` is their log, if it was not read from a file."""
+    """The log of some runs, and the episodes that all of them held out; `data` is their log, if it was not
+    read from a file."""
     if not runs:
         raise ValueError(
             "a policy or a rule needs data to be estimated on; give transitions, a name or a file"
@@ -44,18 +46,21 @@ def held_out_of(runs: Mapping[str, Path], data: Transitions | None = None) -> Ev
     for name, plan in plans.items():
         if not plan.hold_out:
             raise ValueError(
-                f"{runs[name]}: the run held out no episodes, so its estimate would be too high; train with --hold-out 0.1,"
+                f"{runs[name]}: the run held out no episodes, so its estimate would be too high; train with"
+                " --hold-out 0.1,"
                 " or name data that it was not trained on with --data"
             )
         if plan.fingerprint != first.fingerprint:
             raise ValueError(
-                f"{runs[name]}: the run was trained on other data than {next(iter(runs.values()))}; name data with --data"
+                f"{runs[name]}: the run was trained on other data than {next(iter(runs.values()))}; name"
+                " data with --data"
             )
     whole = load_whole(next(iter(runs.values())), data)
     held = np.logical_and.reduce([plan.split().held_out(whole) for plan in plans.values()])
     if not held.any():
         raise ValueError(
-            "the runs held out different episodes (--hold-out-seed), and none that all of them did; estimate them one by one"
+            "the runs held out different episodes (--hold-out-seed), and none that all of them did; estimate"
+            " them one by one"
         )
     return Evaluated(whole, held)
 

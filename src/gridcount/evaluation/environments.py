@@ -59,7 +59,8 @@ def trust(environment_id: str) -> None:
 
 
 def _validate_module(name: str) -> None:
-    """Raise ValueError for a module that the user did not name: names also come from untrusted runs, datasets and suites."""
+    """Raise ValueError for a module that the user did not name: names also come from untrusted runs,
+    datasets and suites."""
     module = name.rpartition(":")[0]
     if (
         module and module not in TRUSTED and module not in sys.modules
@@ -71,7 +72,8 @@ def _validate_module(name: str) -> None:
 
 
 def find(name: str) -> Environment:
-    """The environment of a name, without importing or creating it. Every name is validated here before it is used."""
+    """The environment of a name, without importing or creating it. Every name is validated here before it
+    is used."""
     _validate_module(name)
     family = family_of(name)
     if name in MAZE_NAMES and family is not None:
@@ -82,7 +84,8 @@ def find(name: str) -> Environment:
         )
     if name in NAMES:
         raise ValueError(
-            f"{name} has no environment: {why_no_environment(name)}. Name another with --env, or leave it out to train without scores"
+            f"{name} has no environment: {why_no_environment(name)}. Name another with --env, or leave it"
+            " out to train without scores"
         )
     same = SAME_TASK.fullmatch(name)
     return Environment(name, name, None, same[1].lower() if same else None)
@@ -90,7 +93,8 @@ def find(name: str) -> Environment:
 
 @cache
 def dimensions(name: str) -> tuple[tuple[int, ...], int]:
-    """Observation dimensions (a goal environment has two) and action dimension; creates the environment to find out."""
+    """Observation dimensions (a goal environment has two) and action dimension; creates the environment to
+    find out."""
     from gridcount.envs.episodes import action_space, make_environment, observation_views
 
     environment = find(name)
@@ -120,7 +124,8 @@ def _register(environment: Environment) -> None:
             (*ENVIRONMENTS, *(id for id in GYMNASIUM_IDS.values() if "/" not in id)),
         )
         raise ValueError(
-            f"{near}, and every id registered with Gymnasium, as in --env Hopper-v5 or --env my_module:MyTask-v0{hint}"
+            f"{near}, and every id registered with Gymnasium, as in --env Hopper-v5 or --env"
+            f" my_module:MyTask-v0{hint}"
         )
 
 

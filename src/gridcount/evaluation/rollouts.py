@@ -65,8 +65,8 @@ def evaluate(
 ) -> Evaluation:
     """Roll a policy out for `episodes` episodes from start states drawn by `seed`.
 
-    `in_units` maps the policy's actions to the environment's units; `observation_dim` selects an observation of a goal
-    environment.
+    `in_units` maps the policy's actions to the environment's units; `observation_dim` selects an observation
+    of a goal environment.
     """
     task = find(name)
     with closing(_open(task, episodes, seed, observation_dim)) as environment:
@@ -82,7 +82,8 @@ def evaluate(
             returns += np.where(running, reward, 0.0)
             if not np.isfinite(returns).all():
                 raise ValueError(
-                    f"{name}: the environment returned a reward of {reward[~np.isfinite(returns)][0]} in step {len(path)} of an episode"
+                    f"{name}: the environment returned a reward of {reward[~np.isfinite(returns)][0]} in"
+                    f" step {len(path)} of an episode"
                 )
             if (achieved := environment.success(observation)) is not None:
                 success = (False if success is None else success) | (running & achieved)

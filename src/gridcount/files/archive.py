@@ -1,7 +1,7 @@
 """Arrays by name in one file: written completely or not at all, and safe to read from untrusted sources.
 
-The format is NumPy's uncompressed `.npz`. Arrays that are mostly zeros are stored as positions and values. The zip format's checksums
-catch a damaged file.
+The format is NumPy's uncompressed `.npz`. Arrays that are mostly zeros are stored as positions and values.
+The zip format's checksums catch a damaged file.
 """
 
 import io
@@ -96,7 +96,8 @@ class Member:
             or size > MOST_DEFLATED * info.compress_size
         ):
             raise ValueError(
-                f"shape {self.shape} takes {size:,} bytes, but the archive declares {info.file_size - start:,}"
+                f"shape {self.shape} takes {size:,} bytes, but the archive declares"
+                f" {info.file_size - start:,}"
             )
         self._file.read(start)  # read, not seek: the checksum needs all bytes in order
 

@@ -21,6 +21,7 @@ def make_cache_folder(name: str) -> Path:
             raise PermissionError("it is read-only")
     except OSError as error:
         raise OSError(
-            f"{folder}: datasets cannot be stored there ({error}); set the environment variable GRIDCOUNT_HOME to another folder"
+            f"{folder}: datasets cannot be stored there ({error}); set the environment variable"
+            " GRIDCOUNT_HOME to another folder"
         ) from error
     return folder

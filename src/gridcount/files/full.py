@@ -26,7 +26,8 @@ class DiskFull(OSError):
 
 @contextmanager
 def on_full_disk(path: str | Path, advice: str = "") -> Iterator[None]:
-    """Convert an error of a full disk to one with advice that names `path`, or the file that an inner one named."""
+    """Convert an error of a full disk to one with advice that names `path`, or the file that an inner one
+    named."""
     try:
         yield
     except DiskFull as error:

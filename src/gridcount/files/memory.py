@@ -1,4 +1,4 @@
-"""The memory limit of this process: the machine's memory, or the limit of a container, a job scheduler or `ulimit`."""
+"""The memory limit of this process: the machine's, or that of a container, a job scheduler or `ulimit`."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ VERSION_1, VERSION_2 = "memory.limit_in_bytes", "memory.max"  # files that hold 
 
 
 def memory_limit(root: Path = Path("/")) -> int:
-    """Bytes: the machine's memory, or the lowest limit of this process (ulimit) and of its control groups (v1 and v2)."""
+    """Bytes: the machine's memory, or the lowest limit of ulimit and of the control groups (v1 and v2)."""
     physical = (
         os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else sys.maxsize
     )
@@ -31,7 +31,8 @@ def _own_limits() -> list[int]:
 
 
 def _group_limits(root: Path) -> list[int]:
-    """The limits of the process's control groups and their parents; inside a container only the top one may exist."""
+    """The limits of the process's control groups and their parents; inside a container only the top one
+    may exist."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:  # not Linux

@@ -1,7 +1,8 @@
 """Records: the project's JSON files, read with types, so that errors name the file, the key and the value.
 
-A field that was added later has a default, so old files stay readable. Unknown keys are ignored, because a newer version may have
-written them; they are errors for `closed` types, where an ignored key would change a run.
+A field that was added later has a default, so old files stay readable. Unknown keys are ignored, because a
+newer version may have written them; they are errors for `closed` types, where an ignored key would change a
+run.
 """
 
 import json
@@ -108,7 +109,8 @@ def _name(place: str) -> str:
 
 
 def _at(place: str, value: Any, kind: Any) -> tuple[str, Any]:
-    """The name and the value of a place such as $.seeds[2]; `[...]` is an unknown key of an object, which is searched."""
+    """The name and the value of a place such as $.seeds[2]; `[...]` is an unknown key of an object, which
+    is searched."""
     name = _name(place)
     for key, index in re.findall(r"\.([^.\[\]]+)|\[(\d+|\.\.\.)\]", place):
         if index == "...":

@@ -1,7 +1,7 @@
 """Files and folders that appear under their name only when they are complete.
 
-An incomplete file has a name that ends in `.partial` and is locked by the process that writes it. An unlocked one was left by a
-process that was killed; the next process that writes there removes it.
+An incomplete file has a name that ends in `.partial` and is locked by the process that writes it. An unlocked
+one was left by a process that was killed; the next process that writes there removes it.
 """
 
 import glob
@@ -24,7 +24,8 @@ PARTIAL, OLD = ".partial", ".old"
 def whole_file(path: Path, durable: bool = True) -> Iterator[IO[bytes]]:
     """A file to write that replaces `path` at the end; after an error nothing is changed.
 
-    With `durable` the content is on disk before the rename. Others may also write to the `name` of the file this yields.
+    With `durable` the content is on disk before the rename. Others may also write to the `name` of the file
+    this yields.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     for leftover in path.parent.glob(f"{glob.escape(path.name)}.*{PARTIAL}"):
@@ -50,7 +51,8 @@ def write_whole(path: Path, content: str | bytes, durable: bool = True) -> Path:
 
 @contextmanager
 def whole_folder(folder: Path) -> Iterator[Path]:
-    """A folder to fill that replaces `folder` at the end; an older one stays until the new one is complete and on the disk."""
+    """A folder to fill that replaces `folder` at the end; an older one stays until the new one is complete
+    and on the disk."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     remove_leftovers(folder.parent)
     with ExitStack() as stack, on_full_disk(folder):
@@ -76,7 +78,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder; it disappears as a whole, and `remove_leftovers` finishes what a killed process left."""
+    """Remove a folder as a whole; `remove_leftovers` finishes what a killed process left."""
     validate_no_link(folder)
     doomed = folder.with_name(f".{folder.name}.{secrets.token_hex(4)}{PARTIAL}")
     os.rename(folder, doomed)
@@ -84,7 +86,8 @@ def remove_folder(folder: Path) -> None:
 
 
 def remove_leftovers(parent: Path) -> list[Path]:
-    """Remove folders that killed processes left incomplete, and restore one that was being replaced; returns their names."""
+    """Remove folders that killed processes left incomplete, and restore one that was being replaced;
+    returns their names."""
     found = []
     for suffix in (OLD, PARTIAL):
         for path in parent.glob(f".*.*{suffix}"):

@@ -1,7 +1,8 @@
 """An actor: the arrays that map observations to actions.
 
-Every algorithm gives its policy in this form (`actor` of the contract), so training, files and exports share one definition. The same
-code runs on NumPy arrays and, compiled, on JAX's: this module imports neither JAX nor a learner.
+Every algorithm gives its policy in this form (`actor` of the contract), so training, files and exports share
+one definition. The same code runs on NumPy arrays and, compiled, on JAX's: this module imports neither JAX
+nor a learner.
 """
 
 from typing import Any, NamedTuple
@@ -10,7 +11,8 @@ EPSILON = 1e-5  # of LayerNorm
 
 
 class Perceptron(NamedTuple):
-    """Fully connected ReLU layers, optionally layer-normalised before or after each ReLU, and a linear output."""
+    """Fully connected ReLU layers, optionally layer-normalised before or after each ReLU, and a linear
+    output."""
 
     weights: list[Any]  # [in, out] each
     biases: list[Any]  # [out] each
@@ -39,7 +41,9 @@ class Perceptron(NamedTuple):
 class Candidates(NamedTuple):
     """Actions of which the one with the largest value is taken (UWAC)."""
 
-    noise: Any  # [candidates, action_dim] fixed draws in deviations of the policy's Gaussian, so that acting is a function
+    # [candidates, action_dim] fixed draws in deviations of the policy's Gaussian, so that acting is a
+    # function
+    noise: Any
     log_std_low: float  # the Gaussian's log-deviation stays within these
     log_std_high: float
     critic: Perceptron  # of (observation, action)
@@ -51,9 +55,8 @@ class Actor(NamedTuple):
     network: (
         Perceptron  # its outputs are the actions before the tanh; with candidates also their log-deviations
     )
-    columns: Any = (
-        None  # [seen] columns of the observation that the network sees, in its order; None: all, as they are
-    )
+    # [seen] columns of the observation that the network sees, in its order; None: all, as they are
+    columns: Any = None
     mean: Any = None  # [seen] subtracted from each column; None: nothing
     deviation: Any = None  # [seen] divisor of each column
     candidates: Candidates | None = None  # None: the network's output is the action

@@ -1,4 +1,5 @@
-"""What is saved of the log with a policy: how often it has an action in a state's cell, and what a guard needs."""
+"""What is saved of the log with a policy: how often it has an action in a state's cell, and what a guard
+needs."""
 
 from typing import Any, NamedTuple
 
@@ -16,7 +17,8 @@ TREE = ("column", "threshold", "below", "above")
 
 
 class LogCounts(NamedTuple):
-    """State cells that follow the log, and its counts of actions in them; small, whatever the size of the log."""
+    """State cells that follow the log, and its counts of actions in them; small, whatever the size of the
+    log."""
 
     cells: AdaptiveCells
     actions: ActionCounts
@@ -32,7 +34,8 @@ class LogCounts(NamedTuple):
         return cls(cells, actions, guard)
 
     def __call__(self, observation: NDArray[np.float32], action: NDArray[Any]) -> NDArray[np.int64]:
-        """[rows] how often the log has actions in [-1, 1] at these observations; 0 where it has not seen the state.
+        """[rows] how often the log has actions in [-1, 1] at these observations; 0 where it has not seen the
+        state.
 
         The smallest of the action dimensions' counts is given.
         """

@@ -16,17 +16,17 @@ Named = Literal["nearest", "clone", "abstain"]
 class Guard:
     """How much support in the log a decision needs, and what acts without it.
 
-    >>> policy.decide(observation, Guard())                       # support as the log's own decisions have, measured in training
-    >>> policy.decide(observation, Guard(min_count=20, fallback=[50.0]))   # the action 50, in the log's units, where support is low
+    >>> policy.decide(observation, Guard())                       # support as the log's own decisions have,
+    measured in training
+    >>> policy.decide(observation, Guard(min_count=20, fallback=[50.0]))   # the action 50, in the log's
+    units, where support is low
     """
 
     min_count: int | None = None  # of the action in the state's cell; None: as measured on the log
-    resolution: int | None = (
-        None  # bins per column at which the state must have been seen; 0: any state; None: as measured on the log
-    )
-    fallback: Named | Sequence[float] = (
-        "nearest"  # the log's nearest action in that cell, a policy cloned from the log, no action (NaN), or a fixed one
-    )
+    # bins per column at which the state must have been seen; 0: any state; None: as measured on the log
+    resolution: int | None = None
+    # the log's nearest action in that cell, a policy cloned from the log, no action (NaN), or a fixed one
+    fallback: Named | Sequence[float] = "nearest"
 
     def __post_init__(self) -> None:
         """Raise ValueError for values that no policy can be guarded with."""
@@ -65,7 +65,8 @@ class Decision(NamedTuple):
         Any
     ]  # what to do: the policy's action, or the fallback's where the guard held; NaN: abstain
     held: Any  # whether the guard replaced the policy's action
-    count: Any  # how often the log has the policy's action in the state's cell; 0 where it has not seen the state
+    # how often the log has the policy's action in the state's cell; 0 where it has not seen the state
+    count: Any
     uncertainty: Any  # 1 / sqrt(count + 1): 1 where the log has nothing like it
     resolution: (
         Any  # bins per column of the finest grid on which the log has seen the state; 0: outside of its range

@@ -1,4 +1,5 @@
-"""What a guard needs to know of the log: the states it has seen, some of its actions, and defaults measured on held-out episodes."""
+"""What a guard needs to know of the log: the states it has seen, some of its actions, and defaults
+measured on held-out episodes."""
 
 from typing import Any, NamedTuple
 
@@ -46,7 +47,8 @@ class LogGuard(NamedTuple):
     ) -> tuple["LogGuard", ActionCounts]:
         """Look at a log's states, and measure the defaults; returns the counts with their window, too.
 
-        They are the strictest that hold back at most 2 % of the decisions of held-out episodes for their state, and 2 % for their action.
+        They are the strictest that hold back at most 2 % of the decisions of held-out episodes for their
+        state, and 2 % for their action.
         """
         rows, held_out = sampled_rows(len(data)), held_out_rows(data)
         seen = SeenStates.over(data.observation).visited(data.observation, np.setdiff1d(rows, held_out))
@@ -64,7 +66,8 @@ class LogGuard(NamedTuple):
         return cls(seen, logged, counted_rows, window, resolution, min_count, held_back), actions
 
     def nearest(self, cell: NDArray[np.int32], action: NDArray[np.float32]) -> NDArray[np.float32]:
-        """[rows, action_dim] of the kept actions of each cell, the one whose largest difference in any dimension is smallest."""
+        """[rows, action_dim] of the kept actions of each cell, the one whose largest difference in any
+        dimension is smallest."""
         logged = self.logged[cell]
         best = np.abs(logged - action[:, None]).max(axis=2).argmin(axis=1)
         found: NDArray[np.float32] = logged[np.arange(len(cell)), best]
@@ -126,7 +129,8 @@ class LogGuard(NamedTuple):
 
 
 def held_out_rows(data: Transitions, seed: int = 0) -> NDArray[np.int64]:
-    """Rows of a tenth of the episodes, at random; a log of few episodes is cut into equal parts, and a tiny one gives none."""
+    """Rows of a tenth of the episodes, at random; a log of few episodes is cut into equal parts, and a
+    tiny one gives none."""
     lengths, rows = data.episode_lengths, len(data)
     if len(lengths) < LEAST_PARTS:
         lengths = np.diff(np.arange(LEAST_PARTS + 1) * rows // LEAST_PARTS)
@@ -151,7 +155,8 @@ def _finest(at: NDArray[np.int64], levels: int) -> int:
 def _narrowest(
     actions: ActionCounts, cell: NDArray[np.int32], action: NDArray[np.float32]
 ) -> tuple[int, NDArray[np.int64]]:
-    """The least window with which almost all held-out actions have been seen in their cell, and their counts with it.
+    """The least window with which almost all held-out actions have been seen in their cell, and their counts
+    with it.
 
     In a cell of 128 rows, one of 24 action dimensions is often new to the log when bins are narrow.
     """
@@ -164,7 +169,8 @@ def _narrowest(
 def _logged_actions(
     data: Transitions, cell: NDArray[np.int32], actions: ActionCounts, min_count: int
 ) -> NDArray[np.float32]:
-    """[cells, LOGGED, action_dim] actions of the log in each cell, at random; rare ones only where a cell has no other."""
+    """[cells, LOGGED, action_dim] actions of the log in each cell, at random; rare ones only where a cell
+    has no other."""
     rows = np.random.default_rng(0).permutation(sampled_rows(len(data)))
     rare = np.empty(len(rows), np.bool_)
     for part in chunks(len(rows), actions.edges.size):

@@ -83,7 +83,8 @@ class Policy:
         return actions[0] if single else actions
 
     def rounded(self, observation: ArrayLike) -> NDArray[Any]:
-        """The same, with each action that took few values in the log, such as a switch, at the nearest of these values."""
+        """The same, with actions that took few values in the log, such as a switch, at the nearest of
+        these."""
         actions: NDArray[Any] = np.array(self(observation))
         for d, values in enumerate(self._facts.action_values):
             if values:
@@ -92,7 +93,7 @@ class Policy:
         return actions
 
     def encode(self, row: Mapping[str, Any]) -> NDArray[np.float32]:
-        """The observation of a row of the log, given as column -> value; categories are encoded as in training.
+        """The observation of a row of the log, given as column -> value, with categories as in training.
 
         >>> policy(policy.encode({"temperature": 20.5, "mode": "auto"}))
         """
@@ -107,9 +108,10 @@ class Policy:
     def count(self, observation: ArrayLike) -> Any:
         """How often the log has the policy's action at one observation, or at each of many.
 
-        The observation's cell holds 128 rows of the log or more. In it each action dimension is counted by itself, in 20 parts of its
-        range, and the smallest count is given: 0 where the log never has such a value of some dimension there, or has not seen the
-        state. Logs of many action dimensions count neighbouring parts with each (`window` in counts.npz).
+        The observation's cell holds 128 rows of the log or more. In it each action dimension is counted by
+        itself, in 20 parts of its range, and the smallest count is given: 0 where the log never has such a
+        value of some dimension there, or has not seen the state. Logs of many action dimensions count
+        neighbouring parts with each (`window` in counts.npz).
         """
         observations, single = self._observations(observation)
         counts = self._log_counts()(observations, self._actor(observations))
@@ -135,7 +137,8 @@ class Policy:
     def support(
         self, data: Transitions, *, columns: Sequence[str] | None = None, seed: int = 0
     ) -> SupportReport:
-        """Where the log has the policy's actions: in some episodes of the data, against the log's own actions and random ones.
+        """Where the log has the policy's actions: in some episodes of the data, against the log's own actions
+        and random ones.
 
         `columns` names the two columns of its map; by default the map shows principal components.
         """
@@ -143,18 +146,21 @@ class Policy:
         for role in ("observation_names", "action_names"):
             if len(getattr(data, role)) != len(getattr(self, role)):
                 raise ValueError(
-                    f"{data.name} has {_listed(getattr(data, role))}; the policy takes {_listed(getattr(self, role))}"
+                    f"{data.name} has {_listed(getattr(data, role))}; the policy takes"
+                    f" {_listed(getattr(self, role))}"
                 )
         return measure(self, counts, data, columns, seed)
 
     @property
     def default_guard(self) -> Guard:
-        """The guard that `decide` uses by default, with its numbers: the strictest that rarely holds back the log's own decisions."""
+        """The guard that `decide` uses by default, with its numbers: the strictest that rarely holds back
+        the log's own decisions."""
         _, log = self._validated(DEFAULT_GUARD)
         return Guard(log.min_count, log.resolution)
 
     def _validated(self, guard: Guard) -> tuple[LogCounts, LogGuard]:
-        """The log's counts; raises ValueError if this policy cannot be guarded so, whatever the observation."""
+        """The log's counts; raises ValueError if this policy cannot be guarded so, whatever the
+        observation."""
         counts = self._log_counts()
         if counts.guard is None:
             raise ValueError(f"an older version saved this policy, without the states of its log. {NO_GUARD}")
@@ -197,7 +203,8 @@ class Policy:
         return in_units(action, self._low, self._high)
 
     def export(self, folder: str | Path, guard: Guard = DEFAULT_GUARD, *, replace: bool = False) -> Path:
-        """Write the guarded policy for programs without gridcount: an ONNX graph, the log's counts, a contract and a reader."""
+        """Write the guarded policy for programs without gridcount: an ONNX graph, the log's counts, a
+        contract and a reader."""
         counts, _ = self._validated(guard)
         parts = exports.Parts(self._actor, self._clone, counts)
         contract = exports.make_contract(self._facts, self.seed, self.updates, counts, guard)
@@ -219,21 +226,25 @@ class Policy:
         names = self.observation_names
         if values.ndim not in (1, 2) or values.shape[-1] != len(names):
             raise ValueError(
-                f"an observation of shape {values.shape}; the policy takes {len(names)} numbers each: {_listed(names)}"
+                f"an observation of shape {values.shape}; the policy takes {len(names)} numbers each:"
+                f" {_listed(names)}"
             )
         rows = np.atleast_2d(values)
         if not np.isfinite(rows).all():
             row, column = np.argwhere(~np.isfinite(rows))[0]
             raise ValueError(
-                f"observation {row} holds {rows[row, column]} in '{names[column]}'; a policy needs finite numbers"
+                f"observation {row} holds {rows[row, column]} in '{names[column]}'; a policy needs finite"
+                " numbers"
             )
         return rows, values.ndim == 1
 
 
 def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = None) -> Policy:
-    """The policy of a run directory, of its folder `policy/` or of an export, wherever it was copied to. The log is not needed.
+    """The policy of a run directory, of its folder `policy/` or of an export, wherever it was copied to. The
+    log is not needed.
 
-    `seed` chooses one of the run's seeds (by default its first), `at` one of the kept numbers of updates (by default the last).
+    `seed` chooses one of the run's seeds (by default its first), `at` one of the kept numbers of updates (by
+    default the last).
     """
     if exports.is_export(Path(path)):
         return _exported(Path(path), seed, at)
@@ -248,7 +259,8 @@ def load_policy(path: str | Path, *, seed: int | None = None, at: int | None = N
     updates = max(kept) if at is None else at
     if updates not in kept:
         raise ValueError(
-            f"{folder}: there is no policy after {updates:,} updates; it holds those after {', '.join(f'{each:,}' for each in kept)}"
+            f"{folder}: there is no policy after {updates:,} updates; it holds those after"
+            f" {', '.join(f'{each:,}' for each in kept)}"
         )
     counts = read_counts(folder, facts) if (folder / COUNTS).exists() else None
     clone = read_clone(folder, facts) if (folder / CLONE).exists() else None
@@ -287,7 +299,8 @@ def policy_folder(path: Path) -> Path:
     if (path / "config.json").is_file():
         raise FileNotFoundError(
             f"{path}: the run holds no policy: it has no checkpoint yet, or an older version trained it. "
-            "`gridcount evaluate` and gridcount.Run(...).policy() read one from its checkpoint, and need its training data"
+            "`gridcount evaluate` and gridcount.Run(...).policy() read one from its checkpoint, and need its"
+            " training data"
         )
     raise FileNotFoundError(
         f"{path}: not a policy; name a run directory or its folder policy/, which holds {FACTS}"

@@ -59,7 +59,8 @@ def _chosen(
 def _principal(
     observation: NDArray[np.float32], names: Sequence[str]
 ) -> tuple[list[NDArray[np.float64]], tuple[str, str]]:
-    """The two directions in which the states vary most, each column in units of its deviation. One or two columns are shown as they are."""
+    """The two directions in which the states vary most, each column in units of its deviation. One or two
+    columns are shown as they are."""
     if len(names) <= 2:
         x, y = observation[:, 0].astype(np.float64), observation[:, -1].astype(np.float64)
         return [x, y], (names[0], names[-1])

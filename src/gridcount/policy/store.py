@@ -1,7 +1,8 @@
 """The folder `policy/` of a run: its policies on disk.
 
-`policy.json` describes the policy, `counts.npz` holds the log's counts and seen states, `clone.npz` a policy cloned from the log, and a
-numbered file for each kept number of updates holds the arrays of every seed's network. Each file is written completely or not at all, so the folder can be copied at any time.
+`policy.json` describes the policy, `counts.npz` holds the log's counts and seen states, `clone.npz` a policy
+cloned from the log, and a numbered file for each kept number of updates holds the arrays of every seed's
+network. Each file is written completely or not at all, so the folder can be copied at any time.
 """
 
 import json
@@ -84,12 +85,14 @@ def read_facts(folder: Path) -> Facts:
     facts = read_record(path, Facts, AGAIN)
     if facts.format > FORMAT:
         raise ValueError(
-            f"{path}: written by gridcount {facts.version}, whose format {facts.format} is newer; update gridcount"
+            f"{path}: written by gridcount {facts.version}, whose format {facts.format} is newer; update"
+            " gridcount"
         )
     for name in ("action_low", "action_high", *(["action_values"] if facts.action_values else [])):
         if len(getattr(facts, name)) != len(facts.action_names):
             raise ValueError(
-                f"{path}: '{name}' has {len(getattr(facts, name))} numbers for {len(facts.action_names)} actions. {AGAIN}"
+                f"{path}: '{name}' has {len(getattr(facts, name))} numbers for {len(facts.action_names)}"
+                f" actions. {AGAIN}"
             )
     if not (facts.observation_names and facts.action_names and facts.seeds):
         raise ValueError(

@@ -1,7 +1,9 @@
-"""The support report of a policy: where the log has its actions, against the log's own actions and random ones."""
+"""The support report of a policy: where the log has its actions, against the log's own actions and random
+ones."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -118,7 +120,8 @@ class SupportReport:
     def verdict(self) -> str:
         """The result in words."""
         own, log, random = (self.shares[name].in_log for name in ("policy", "log", "random"))
-        told = f"the log has {own:.0%} of the policy's actions, {log:.0%} of its own and {random:.0%} of random ones"
+        told = f"the log has {own:.0%} of the policy's actions, {log:.0%} of its own"
+        told += f" and {random:.0%} of random ones"
         if log - random < 0.1:
             return f"Support says little here: {told}. The log holds almost every action in every state."
         if own >= log - 0.05:
@@ -151,7 +154,7 @@ def measure(
     per_dimension = counts.actions.each(counts.cells.rank(observation), wanted)
     return SupportReport(
         policy=f"{policy.algorithm} on {policy.facts.dataset}, seed {policy.seed}, {policy.updates:,} updates",
-        dataset=data.name,
+        dataset=Path(data.name).name,
         rows=len(rows),
         episodes=len(np.unique(episode)),
         resolution=guard.resolution,
@@ -255,7 +258,8 @@ def _alone(
     episode: NDArray[np.int64],
     step: NDArray[np.int64],
 ) -> list[State]:
-    """The states with the least support: counts, then resolutions, then the distance to the nearest logged action."""
+    """The states with the least support: counts, then resolutions, then the distance to the nearest logged
+    action."""
     span = np.maximum(np.abs(policy.in_units(np.ones(1)) - policy.in_units(-np.ones(1))), 1e-12)
     distance = (np.abs(decision.policy_action - decision.nearest_action) / span).max(axis=1)
     order = np.lexsort((-distance, decision.resolution, decision.count))
@@ -289,7 +293,7 @@ def _worst(decision: Decision, episode: NDArray[np.int64]) -> list[Episode]:
     for number in np.unique(episode):
         own = episode == number
         found.append((float(decision.held[own].mean()), int(number), own))
-    found.sort(key=lambda each: -each[0])
+    found.sort(key=lambda each: (-each[0], -decision.uncertainty[each[2]].mean()))
     return [
         Episode(
             number, held, decision.count[own][:STEPS].tolist(), decision.uncertainty[own][:STEPS].tolist()

@@ -35,9 +35,8 @@ def plot_description(
     }
     if data.name in MAZE_NAMES:
         pictures["map"] = _map(Figure, data)
-    title = (
-        data.name if data.name in NAMES else Path(data.name).name
-    )  # of a path its last part: the whole path would not fit
+    # of a path its last part: the whole path would not fit
+    title = data.name if data.name in NAMES else Path(data.name).name
     written = []
     for name, (subtitle, figure) in pictures.items():
         figure.suptitle(f"{title}: {subtitle}", fontsize=11)
@@ -118,7 +117,8 @@ def _coverage(figure_class: Any, data: Transitions, description: Description) ->
     for axis in (rank, share):
         _plain(axis)
     return (
-        f"visits to {len(visits):,} state cells, {grid.state_bins} bins in each of {len(grid.state_columns)} dimensions",
+        f"visits to {len(visits):,} state cells, {grid.state_bins} bins in each of {len(grid.state_columns)}"
+        " dimensions",
         figure,
     )
 

@@ -1,4 +1,5 @@
-"""Experiments of a report: rows of results grouped into experiments, and experiments into sections of suites."""
+"""Experiments of a report: rows of results grouped into experiments, and experiments into sections of
+suites."""
 
 import json
 import re
@@ -11,8 +12,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from gridcount.report.analysis import Analysis
 from gridcount.report.scores import Scores, headline
 from gridcount.training.logs import Row
+from gridcount.training.results import is_metric
 
 RUNS = "runs"  # the name for runs without a suite
 UNRECORDED = "not recorded"
@@ -46,19 +49,6 @@ WAYS = {
     "source": "{} data",
     "preset": "preset {}",
 }  # how it was run, in words
-NOT_METRICS = {
-    "score",
-    "seed",
-    "updates",
-    "seconds",
-    "gigabytes",
-    "planned_updates",
-    "episodes",
-    "seeds_together",
-    "cores_used",
-    "in_log_expected",
-    "action_distance_expected",
-}  # numbers that no curve shows
 
 
 @dataclass(frozen=True)
@@ -71,9 +61,8 @@ class Layout:
     datasets: tuple[str, ...] = ()  # orders of lines, columns and settings
     algorithms: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
-    published: dict[str, dict[str, list[float]]] = field(
-        default_factory=dict
-    )  # algorithm -> dataset -> mean, and spread where printed
+    # algorithm -> dataset -> mean, and spread where printed
+    published: dict[str, dict[str, list[float]]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -130,7 +119,8 @@ class Experiment:
 
     @property
     def scored_seeds(self) -> tuple[int, ...]:
-        """The seeds with scores: without those that diverged before an evaluation; all seeds if nothing is scored."""
+        """The seeds with scores: without those that diverged before an evaluation; all seeds if nothing is
+        scored."""
         return tuple(self.scores.seeds) if self.scores else self.seeds
 
     @cached_property
@@ -155,11 +145,7 @@ class Experiment:
     def metrics(self) -> list[str]:
         """Figures its rows have besides the score."""
         values = {name: value for row in self.rows for name, value in row.items() if value is not None}
-        return [
-            name
-            for name, value in values.items()
-            if name not in NOT_METRICS and isinstance(value, int | float)
-        ]
+        return [name for name, value in values.items() if is_metric(name, value)]
 
     def curve(self, metric: str) -> Curve | None:
         """A figure over updates; None where no row has it."""
@@ -175,7 +161,8 @@ class Experiment:
         return Curve(np.array(updates), tuple(seeds), values)
 
     def seconds_per_1000(self) -> dict[tuple[int, int], float]:
-        """Training time of 1,000 updates by how many seeds shared it on how many cores, without the first interval, which also compiles.
+        """Training time of 1,000 updates by how many seeds shared it on how many cores, without the first
+        interval, which also compiles.
 
         The median over intervals between evaluations: a pause of the machine does not count.
         """
@@ -194,7 +181,8 @@ class Experiment:
         return {shared: float(np.mean(rates)) for shared, rates in sorted(found.items())}
 
     def gigabytes(self, shared: tuple[int, int]) -> float | None:
-        """The most memory that training held where so many seeds shared so many cores; None where it was not recorded."""
+        """The most memory that training held where so many seeds shared so many cores; None where it was
+        not recorded."""
         return max(
             (
                 row["gigabytes"]
@@ -263,7 +251,8 @@ class Section:
         return tuple(method for method, count in have.items() if 2 * count >= len(self.datasets))
 
     def common(self) -> dict[str, list[NDArray[np.float64]]]:
-        """Normalised scores / 100 of every compared method on the datasets that all of them have: method -> dataset -> seeds."""
+        """Normalised scores / 100 of every compared method on the datasets that all of them have: method
+        -> dataset -> seeds."""
         shared = self.common_datasets()
         found: dict[str, list[NDArray[np.float64]]] = {}
         for method in self.compared():
@@ -286,6 +275,11 @@ class Section:
             for dataset in self.datasets
             if methods and all((dataset, method) in normalised for method in methods)
         )
+
+    @cached_property
+    def analysis(self) -> Analysis:
+        """Its estimates, computed when they are first needed."""
+        return Analysis(dict(self.common()), self.thresholds())
 
     def aggregated(self) -> tuple[Experiment, ...]:
         """Experiments that `common` is from."""
@@ -352,7 +346,8 @@ def _validate_one_name(suite: str, experiments: dict[str, list[Row]]) -> None:
         if len(names) > 1:
             what = f"{suite}: {rows[0]['algorithm']} on {rows[0]['dataset']}"
             raise ValueError(
-                f"{what} is called '{names[0]}' in some of the results and '{names[1]}' in others, with the same settings. "
+                f"{what} is called '{names[0]}' in some of the results and '{names[1]}' in others, with the"
+                " same settings. "
                 "Run `gridcount benchmark` again in the folder of the older results: it renames them"
             )
 
@@ -374,9 +369,11 @@ def _with_distinct_notes(experiments: list[Experiment]) -> list[Experiment]:
 
 
 def _notes(group: list[Experiment], elsewhere: list[Experiment]) -> list[str]:
-    """For each of several experiments, the settings that differ among them; if these are not unique, their names too.
+    """For each of several experiments, the settings that differ among them; if these are not unique, their
+    names too.
 
-    The experiment with the same settings as on other datasets needs no note; fields come second, because a preset may set them.
+    The experiment with the same settings as on other datasets needs no note; fields come second, because a
+    preset may set them.
     """
     facts = [_facts(each) for each in group]
     differing = [

@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 
 from gridcount.files import whole_file
-from gridcount.report import statistics
 from gridcount.report.experiments import Section, in_words
-from gridcount.report.tables import AGGREGATES, is_ablation
+from gridcount.report.tables import is_ablation
 
 try:
     from matplotlib.figure import Figure
@@ -132,12 +131,12 @@ def _aggregates(section: Section) -> Figure | None:
     if not scores:
         return None
     figure = Figure(figsize=(9, 1.2 + 0.4 * len(scores)), layout="constrained")
-    for axes, (name, statistic) in zip(
-        figure.subplots(1, len(AGGREGATES), sharey=True), AGGREGATES.items(), strict=True
+    estimates = section.analysis.aggregates
+    for axes, (name, by_method) in zip(
+        figure.subplots(1, len(estimates), sharey=True), estimates.items(), strict=True
     ):
-        for index, (method, tasks) in enumerate(scores.items()):
+        for index, (method, found) in enumerate(by_method.items()):
             colour, _ = style(section.methods.index(method))
-            found = statistics.estimate(tasks, statistic)
             if found.interval:
                 axes.plot(
                     [100 * end for end in found.interval],
@@ -159,10 +158,9 @@ def _profile(section: Section) -> Figure | None:
     if not scores:
         return None
     figure = Figure(figsize=(6, 3.8), layout="constrained")
-    axes, thresholds = figure.subplots(), section.thresholds()
-    for method, tasks in scores.items():
+    axes, thresholds = figure.subplots(), section.analysis.thresholds
+    for method, (value, band) in section.analysis.profiles.items():
         colour, dashes = style(section.methods.index(method))
-        value, band = statistics.estimate_profile(tasks, thresholds)
         if band is not None:
             axes.fill_between(100 * thresholds, band[0], band[1], color=colour, alpha=0.15, linewidth=0)
         axes.plot(100 * thresholds, value, color=colour, dashes=dashes, label=method)
@@ -178,16 +176,12 @@ def _improvement(section: Section) -> Figure | None:
         return None
     figure = Figure(figsize=(2.4 + 0.9 * len(scores), 1.4 + 0.6 * len(scores)), layout="constrained")
     axes, names = figure.subplots(), [_text(method) for method in scores]
-    for row, ours in enumerate(scores.values()):
-        for column, theirs in enumerate(scores.values()):
-            if row != column:
-                value = statistics.improvement(ours, theirs)
-                axes.add_patch(
-                    Rectangle(
-                        (column - 0.5, row - 0.5), 1, 1, color=COLOURS[0], alpha=0.65 * value, linewidth=0
-                    )
-                )
-                axes.text(column, row, f"{value:.2f}", ha="center", va="center")
+    place = {method: index for index, method in enumerate(scores)}
+    for (ours, theirs), (value, _) in section.analysis.improvements.items():
+        row, column = place[ours], place[theirs]
+        corner, shade = (column - 0.5, row - 0.5), 0.65 * value
+        axes.add_patch(Rectangle(corner, 1, 1, color=COLOURS[0], alpha=shade, linewidth=0))
+        axes.text(column, row, f"{value:.2f}", ha="center", va="center")
     axes.set_xticks(range(len(names)), names, rotation=30, ha="right")
     axes.set_yticks(range(len(names)), names)
     axes.set(title="P(line > column)", xlim=(-0.5, len(names) - 0.5), ylim=(len(names) - 0.5, -0.5))
@@ -231,6 +225,7 @@ def _tidy(axes: Any) -> None:
 
 
 def _text(name: str) -> str:
-    """A name as it is, without its middle if it is too long (settings often differ at the end); dollar signs are escaped."""
+    """A name as it is, without its middle if it is too long (settings often differ at the end); dollar
+    signs are escaped."""
     half = LONGEST // 2
     return (name if len(name) <= LONGEST else f"{name[:half]}…{name[1 - half :]}").replace("$", r"\$")

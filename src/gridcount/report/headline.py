@@ -13,7 +13,8 @@ from gridcount.training.logs import Row
 
 SHOWN = ("score", "return", "success")
 IN_PER_CENT = {"success": "success", "in_log": "in log", "action_distance": "distance"}
-FAR_BELOW = 0.5  # relative to the log's own actions: a policy with a smaller share of actions in the log leaves it often
+# relative to the log's own actions: a policy with a smaller share of actions in the log leaves it often
+FAR_BELOW = 0.5
 
 
 def headline_table(rows: Sequence[Row]) -> Table:
@@ -74,8 +75,10 @@ def how_to_judge(rows: Sequence[Row], judge: LogJudge, directory: Path) -> str:
         parts.append(_values(float(np.mean(q)), judge, judge.worth))
     if any("first_visits" in row for row in last):
         parts.append(
-            f"uncertainty and first_visits in {directory / 'metrics.jsonl'} are read from the table that the algorithm counts in. Unless"
-            " --prior is dataset-only, it counts the policy's own actions too: low values do not mean that the log has these actions."
+            f"uncertainty and first_visits in {directory / 'metrics.jsonl'} are read from the table that the"
+            " algorithm counts in. Unless"
+            " --prior is dataset-only, it counts the policy's own actions too: low values do not mean that"
+            " the log has these actions."
         )
     parts.append(
         "None of this proves that the policy performs well. Test it in a simulator"
@@ -91,9 +94,11 @@ def _in_log(rows: Sequence[Row], judge: LogJudge) -> str:
     share, distance = (float(np.mean([row[name] for row in rows])) for name in ("in_log", "action_distance"))
     itself = judge.support.itself
     text = (
-        f"At {len(judge.support.rows):,} states of the log, {share:.0%} of its actions lie in a cell that the log visits there;"
+        f"At {len(judge.support.rows):,} states of the log, {share:.0%} of its actions lie in a cell that"
+        " the log visits there;"
         f" the nearest logged action is {distance:.1%} of the actions' range away."
-        f" For comparison, {itself.in_log:.0%} of the log's own actions lie in a cell with another logged action"
+        f" For comparison, {itself.in_log:.0%} of the log's own actions lie in a cell with another logged"
+        " action"
     )
     text += (
         "."
@@ -109,7 +114,8 @@ def _values(q: float, judge: LogJudge, worth: Worth) -> str:
     """The critics' values compared with the log's returns."""
     text = (
         f"The critics estimate a mean value (Q) of {q:.4g} for the log's actions."
-        f" The log's returns are {worth.mean:.4g} on average and {worth.best:.4g} at best: discounted sums of rewards to the end of the"
+        f" The log's returns are {worth.mean:.4g} on average and {worth.best:.4g} at best: discounted sums"
+        " of rewards to the end of the"
         " episode. Truncated episodes are continued at the log's mean reward."
     )
     if problem := worth.problem(q, ended=True):

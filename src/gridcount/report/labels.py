@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gridcount.training.run import Plan
+from gridcount.training.plan import Plan
 
 SOURCES = {"d4rl": "D4RL's data", "generated": "generated data"}
 
 
 def distinctions(plans: Sequence[Plan]) -> list[str]:
-    """Per run its algorithm, the fields in which it differs from other runs of that algorithm, and its data if they differ."""
+    """Per run its algorithm, the fields in which it differs from other runs of that algorithm, and its
+    data if they differ."""
     same_data = len({(plan.dataset, plan.fingerprint) for plan in plans}) == 1
     labels = []
     for plan in plans:

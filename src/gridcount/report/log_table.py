@@ -1,15 +1,15 @@
-"""The report's table that compares policies with the log: the share of actions in it, and estimated values."""
+"""The report's table that compares policies with the log: the share of actions in it, and estimated
+values."""
 
 import numpy as np
 
-from gridcount.counts.support import Support
+from gridcount.counts.support import EXPECTED, Support
 from gridcount.report.experiments import Experiment, Section
 from gridcount.report.protocol import protocol
 from gridcount.report.scores import LAST
 from gridcount.report.tables import Entry, Number, Table
 
 SHARES = Support._fields  # metrics that the log's own actions have too
-EXPECTED = "{}_expected"  # the same figure of the log's own actions
 FIGURES = {
     "in_log": "actions in the log",
     "action_distance": "distance to the log's",
@@ -18,7 +18,8 @@ FIGURES = {
 
 
 def log_table(section: Section) -> Table | None:
-    """A line per experiment: the last evaluations beside what the log's own actions reach; None where nothing was measured."""
+    """A line per experiment: the last evaluations beside what the log's own actions reach; None where
+    nothing was measured."""
     measured = [
         each for each in section.experiments if any(_last(each, name) is not None for name in FIGURES)
     ]
@@ -33,8 +34,10 @@ def log_table(section: Section) -> Table | None:
         records.append((section.layout.name, each.dataset, each.method, len(each.seeds), *figures, *expected))
     heads = ("suite", "dataset", "method", "seeds", *FIGURES, *map(EXPECTED.format, SHARES))
     notes = (
-        f"The mean over seeds of the last {LAST} evaluations, at a fixed sample of the log's states. In brackets: the same of the log's own"
-        " actions, each compared with the others. Distance: to the nearest logged action in the state's cell, as a share of the range.",
+        f"The mean over seeds of the last {LAST} evaluations, at a fixed sample of the log's states. In"
+        " brackets: the same of the log's own"
+        " actions, each compared with the others. Distance: to the nearest logged action in the state's"
+        " cell, as a share of the range.",
     )
     title = "Policy compared with the log: share of its actions in the log, and estimated values"
     columns = ("dataset", "method", *(FIGURES[name] for name in shown))

@@ -13,7 +13,8 @@ LEFT, TOP, BOTTOM = 70, 14, 46
 
 
 def map_drawing(found: Map, walls: NDArray[np.float64] | None = None) -> str:
-    """The map: green where the log has the policy's actions, red where it does not. `walls` [walls, 4] are boxes (x, y, width, height)."""
+    """The map: green where the log has the policy's actions, red where it does not. `walls` [walls, 4] are
+    boxes (x, y, width, height)."""
     inner_width, inner_height = WIDTH - LEFT - 10, HEIGHT - TOP - BOTTOM
     (x_low, x_high), (y_low, y_high) = found.x_range, found.y_range
     sides = len(found.rows)
@@ -26,7 +27,8 @@ def map_drawing(found: Map, walls: NDArray[np.float64] | None = None) -> str:
             x, y = LEFT + j * cell_width, TOP + (sides - 1 - i) * cell_height
             said = f"{found.rows[i][j]:,} states, {share:.0%} of the policy's actions in the log"
             parts.append(
-                f'<rect x="{x:.1f}" y="{y:.1f}" width="{cell_width + 0.3:.1f}" height="{cell_height + 0.3:.1f}" '
+                f'<rect x="{x:.1f}" y="{y:.1f}" width="{cell_width + 0.3:.1f}"'
+                f' height="{cell_height + 0.3:.1f}" '
                 f'fill="{_colour(share)}"><title>{said}</title></rect>'
             )
     for x, y, width, height in [] if walls is None else walls:
@@ -36,7 +38,8 @@ def map_drawing(found: Map, walls: NDArray[np.float64] | None = None) -> str:
         top, bottom = (min(max(edge, TOP), HEIGHT - BOTTOM) for edge in (top, bottom))
         if right > left and bottom > top:
             parts.append(
-                f'<rect class="wall" x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" height="{bottom - top:.1f}"/>'
+                f'<rect class="wall" x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}"'
+                f' height="{bottom - top:.1f}"/>'
             )
     frame = f'<rect class="frame" x="{LEFT}" y="{TOP}" width="{inner_width}" height="{inner_height}"/>'
     return _svg("Map of the states", HEIGHT, [*parts, frame, *_labels(found)])
@@ -72,7 +75,8 @@ def _labels(found: Map) -> list[str]:
         f'<text x="{middle}" y="{floor + 34}" text-anchor="middle">{escape(found.x)}</text>',
         f'<text x="{LEFT - 6}" y="{TOP + 10}" text-anchor="end">{found.y_range[1]:.4g}</text>',
         f'<text x="{LEFT - 6}" y="{floor}" text-anchor="end">{found.y_range[0]:.4g}</text>',
-        f'<text transform="translate(14 {(TOP + floor) / 2}) rotate(-90)" text-anchor="middle">{escape(found.y)}</text>',
+        f'<text transform="translate(14 {(TOP + floor) / 2}) rotate(-90)"'
+        f' text-anchor="middle">{escape(found.y)}</text>',
     ]
 
 

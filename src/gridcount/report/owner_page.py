@@ -1,4 +1,5 @@
-"""One page for the owner of a plant: the log, the estimate, the support of a policy and the verdict. It opens without a network."""
+"""One page for the owner of a plant: the log, the estimate, the support of a policy and the verdict. It
+opens without a network."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -135,8 +136,10 @@ def _verdict(report: SupportReport, estimates: Estimates | None) -> str:
 
 def _log(log: Description) -> str:
     facts = (
-        f"{log.transitions:,} decisions in {log.episodes:,} episodes, of {log.lengths.mean:,.0f} steps on average. "
-        f"An episode returns {log.returns.mean:.4g} on average, from {log.returns.low:.4g} to {log.returns.high:.4g}."
+        f"{log.transitions:,} decisions in {log.episodes:,} episodes, of {log.lengths.mean:,.0f} steps on"
+        " average. "
+        f"An episode returns {log.returns.mean:.4g} on average, from {log.returns.low:.4g} to"
+        f" {log.returns.high:.4g}."
     )
     rows = [
         [each.name, kind, *(f"{value:.4g}" for value in (each.low, each.mean, each.high))]
@@ -173,13 +176,15 @@ def _estimate(estimates: Estimates | None, run: str) -> str:
 def _support(report: SupportReport, walls: NDArray[np.float64] | None) -> str:
     heads, alone = alone_table(report)
     worst = "".join(
-        f"<h4>Episode {each.episode}: the guard would act in {each.held:.0%} of its steps</h4>{episode_drawing(each)}"
+        f"<h4>Episode {each.episode}: the guard would act in {each.held:.0%} of its"
+        f" steps</h4>{episode_drawing(each)}"
         for each in report.worst
     )
     parts = [
         f"<p>{escape(in_short(report))}</p>",
         _table("How often the log has an action", SHARES, share_rows(report)),
-        "<h3>Where</h3><p>Each cell is a part of the state space that the data visits. Green: the log has the policy's actions there. "
+        "<h3>Where</h3><p>Each cell is a part of the state space that the data visits. Green: the log has"
+        " the policy's actions there. "
         "Red: it does not.</p>",
         map_drawing(report.map, walls),
         _table("By region, the least supported first", REGIONS, region_rows(report)),
@@ -190,7 +195,8 @@ def _support(report: SupportReport, walls: NDArray[np.float64] | None) -> str:
     parts += [
         f"<h3>The {len(alone)} states where the policy is most alone</h3>",
         _table("At most one of each episode", heads, alone),
-        "<h3>The episodes with the least support</h3><p>Uncertainty along the episode: 1 means that the log has nothing like the "
+        "<h3>The episodes with the least support</h3><p>Uncertainty along the episode: 1 means that the log"
+        " has nothing like the "
         "policy's action there.</p>",
         worst,
     ]
@@ -205,9 +211,11 @@ def _guard(report: SupportReport, run: str) -> str:
         else f" It would hold back {report.held_back:.1%} of the log's own decisions."
     )
     return (
-        f"<p>With a guard, the policy acts in {held:.1%} of these states, and the fallback in the others.{own} "
+        f"<p>With a guard, the policy acts in {held:.1%} of these states, and the fallback in the"
+        f" others.{own} "
         f"From Python:</p><pre>import gridcount as gc\n\npolicy = gc.load_policy({escape(repr(run))})\n"
-        'decision = policy.decide(observation, gc.Guard(fallback="nearest"))\ndecision.action, decision.held</pre>'
+        'decision = policy.decide(observation, gc.Guard(fallback="nearest"))\ndecision.action,'
+        " decision.held</pre>"
     )
 
 
@@ -222,6 +230,7 @@ def _table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) ->
         for row in rows
     )
     return (
-        f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(caption)}"><table><caption><span>{escape(caption)}'
+        '<div class="scroll" tabindex="0" role="region"'
+        f' aria-label="{escape(caption)}"><table><caption><span>{escape(caption)}'
         f"</span></caption><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table></div>"
     )

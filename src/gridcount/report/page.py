@@ -1,4 +1,5 @@
-"""The report as one HTML page that needs no network: tables as markup, plots drawn by its script from embedded numbers."""
+"""The report as one HTML page that needs no network: tables as markup, plots drawn by its script from
+embedded numbers."""
 
 import json
 import re
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gridcount.algorithms.presets import PRESETS
+from gridcount.report.analysis import AGGREGATES
 from gridcount.report.experiments import UNRECORDED, Experiment, Section
 from gridcount.report.log_table import log_table
 from gridcount.report.page_numbers import curve_metrics, page_numbers, slug
@@ -16,7 +18,6 @@ from gridcount.report.protocol import protocol
 from gridcount.report.scores import LAST
 from gridcount.report.statistics import REPETITIONS
 from gridcount.report.tables import (
-    AGGREGATES,
     OTHER_DATA,
     Entry,
     Table,
@@ -30,32 +31,39 @@ from gridcount.report.tables import (
 )
 
 ASSETS = Path(__file__).parent / "assets"
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"  # nothing from elsewhere
+# nothing from elsewhere
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 READING = (
     (
         "Score",
-        f"Mean of a run's last {LAST} evaluations, D4RL's normalisation: 0 is a random policy, 100 the reference. ± is over seeds.",
+        f"Mean of a run's last {LAST} evaluations, D4RL's normalisation: 0 is a random policy, 100 the"
+        " reference. ± is over seeds.",
     ),
     ("Oracle", "A run's best evaluation. Selecting it needs the environment, so no headline uses it."),
     (
         "IQM",
-        "Interquartile mean: the mean of the middle half of all runs of all datasets. As robust as a median, less noisy.",
+        "Interquartile mean: the mean of the middle half of all runs of all datasets. As robust as a median,"
+        " less noisy.",
     ),
     (
         "Optimality gap",
-        "100 minus the mean of all runs, each counted as 100 at most: how far runs fall short. Smaller is better.",
+        "100 minus the mean of all runs, each counted as 100 at most: how far runs fall short. Smaller is"
+        " better.",
     ),
     (
         "Probability of improvement",
-        "How often a run of one method scores higher than a run of another on the same dataset, averaged over datasets.",
+        "How often a run of one method scores higher than a run of another on the same dataset, averaged"
+        " over datasets.",
     ),
     (
         "Performance profile",
-        "The share of runs that score above τ, for every τ. A curve above another is better at every threshold.",
+        "The share of runs that score above τ, for every τ. A curve above another is better at every"
+        " threshold.",
     ),
     (
         "Intervals",
-        f"95 % percentile intervals of a bootstrap that draws seeds with replacement within each dataset, {REPETITIONS:,} times.",
+        "95 % percentile intervals of a bootstrap that draws seeds with replacement within each dataset,"
+        f" {REPETITIONS:,} times.",
     ),
 )
 
@@ -245,14 +253,17 @@ def _figure(identity: str, caption: str, zoom: bool, control: str = "") -> str:
     reset = '<button type="button" class="reset" hidden>Reset zoom</button>' if zoom else ""
     label = escape(f"Download the data of this plot: {caption}")
     return (
-        f'<figure id="{identity}"><figcaption><span>{escape(caption)}{control}</span><span class="tools">{reset}'
-        f'<button type="button" class="save" aria-label="{label}">CSV</button></span></figcaption><div class="canvas"></div></figure>'
+        f'<figure id="{identity}"><figcaption><span>{escape(caption)}{control}</span><span'
+        f' class="tools">{reset}'
+        f'<button type="button" class="save" aria-label="{label}">CSV</button></span></figcaption><div'
+        ' class="canvas"></div></figure>'
     )
 
 
 def _legend(section: Section, methods: Sequence[str]) -> str:
     items = (
-        f'<li><button type="button" aria-pressed="true" data-method="{section.methods.index(method)}">{escape(method)}</button></li>'
+        '<li><button type="button" aria-pressed="true"'
+        f' data-method="{section.methods.index(method)}">{escape(method)}</button></li>'
         for method in methods
     )
     return f'<ul class="legend" aria-label="Methods shown">{"".join(items)}</ul>'
@@ -291,7 +302,8 @@ def _curves(section: Section, name: str) -> str:
         f'<label>Band over seeds <select data-control="band">{options}</select></label>'
         f'<label>Smoothing <select data-control="smooth">{windows}</select></label>{paper}</div>'
         f'<div class="grid{columns}">{panels}</div>'
-        '<p class="hint">Mean over seeds. Drag across a plot to zoom, or click it and use the wheel or the keys + and &minus;; '
+        '<p class="hint">Mean over seeds. Drag across a plot to zoom, or click it and use the wheel or the'
+        " keys + and &minus;; "
         "a double click or Esc resets.</p>"
         f"{_protocol(protocol(section.experiments))}"
     )
@@ -305,7 +317,8 @@ def _ablation(section: Section, name: str) -> str:
     columns = "one" if len(section.scored_datasets()) == 1 else "two"
     return (
         f'<div class="sub"><h3>Score against the setting</h3></div><div class="grid {columns}">{panels}</div>'
-        f'<p class="hint">Mean of the last {LAST} evaluations, bars ± standard deviation over seeds, a dot per seed.</p>'
+        f'<p class="hint">Mean of the last {LAST} evaluations, bars ± standard deviation over seeds, a dot'
+        " per seed.</p>"
         f"{_protocol(protocol(section.scored))}"
     )
 
@@ -337,7 +350,8 @@ def _provenance(section: Section) -> str:
     shared = _facts(everyone) | {
         "Data": "; ".join(
             dict.fromkeys(
-                f"{each.dataset}: {each.source}, fingerprint {', '.join(each.recorded('fingerprint')) or UNRECORDED}"
+                f"{each.dataset}: {each.source}, fingerprint"
+                f" {', '.join(each.recorded('fingerprint')) or UNRECORDED}"
                 for each in everyone
             )
         )

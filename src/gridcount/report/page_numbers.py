@@ -2,7 +2,6 @@
 
 import base64
 import re
-from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from gridcount.report import statistics
 from gridcount.report.experiments import Experiment, Section, in_words, other_metrics
-from gridcount.report.tables import AGGREGATES, is_ablation
+from gridcount.report.tables import is_ablation
 
 HEADLINE = "headline"  # the score, or the return where nothing normalises it
 MOST = 6  # other figures kept, to keep the page small
@@ -117,22 +116,20 @@ def _estimates(section: Section, name: str) -> dict[str, Any]:
         return {"aggregates": [], "profile": None, "improvement": None}
     place = {method: section.methods.index(method) for method in scores}
     aggregates = []
-    for kind, statistic in AGGREGATES.items():
-        found = {method: statistics.estimate(tasks, statistic) for method, tasks in scores.items()}
+    for kind, found in section.analysis.aggregates.items():
         rows = [{"m": place[method], **_estimate(each, 100)} for method, each in found.items()]
         alt = f"{kind}: " + "; ".join(f"{method} {100 * each.value:.1f}" for method, each in found.items())
         aggregates.append({"id": f"{name}-{slug(kind)}", "name": kind, "rows": rows, "alt": alt})
-    thresholds = section.thresholds()
+    thresholds = section.analysis.thresholds
     shares = []
-    for method, tasks in scores.items():
-        value, band = statistics.estimate_profile(tasks, thresholds)
+    for method, (value, band) in section.analysis.profiles.items():
         low, high = (None, None) if band is None else (_rounded(band[0]), _rounded(band[1]))
         shares.append({"m": place[method], "share": _rounded(value), "low": low, "high": high})
     alt = f"Performance profiles: the share of runs above each normalised score, of {', '.join(scores)}"
     profile = {"id": f"{name}-profile", "thresholds": _rounded(100 * thresholds), "rows": shares, "alt": alt}
     pairs = [
-        {"a": place[a], "b": place[b], **_estimate(statistics.estimate_improvement(scores[a], scores[b]), 1)}
-        for a, b in permutations(scores, 2)
+        {"a": place[a], "b": place[b], **_estimate(each, 1)}
+        for (a, b), each in section.analysis.improvements.items()
     ]
     improvement = {
         "id": f"{name}-improvement",

@@ -1,4 +1,5 @@
-"""Pictures of runs: learning curves with their spread over seeds, and for a maze its trajectories, visit counts and uncertainty."""
+"""Pictures of runs: learning curves with their spread over seeds, and for a maze its trajectories, visit
+counts and uncertainty."""
 
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ from gridcount.report.experiments import in_words
 from gridcount.report.labels import dataset_in_words, run_labels
 from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row
-from gridcount.training.run import Plan, read_plan, restore_policies
+from gridcount.training.plan import Plan, read_plan
+from gridcount.training.restoring import restore_policies
 from gridcount.transitions import Transitions
 
 try:
@@ -49,7 +51,8 @@ def draw_curves(runs: list[Path], path: Path) -> Path:
 
 
 def curves_figure(runs: list[Path]) -> Figure:
-    """Scores (or returns, where a run has no score) over updates: the mean over seeds, shaded from lowest to highest.
+    """Scores (or returns, where a run has no score) over updates: the mean over seeds, shaded from lowest to
+    highest.
 
     Where a run was not scored: a panel each of how much of its policy the log has, and of its values.
     """
@@ -90,7 +93,8 @@ def curves_figure(runs: list[Path]) -> Figure:
 
 
 def _drawn_metrics(runs: list[Path], found: list[list[Row]], plans: list[Plan]) -> list[str]:
-    """What to draw: the score or the return where all runs have it, else besides it what runs without an environment have."""
+    """What to draw: the score or the return where all runs have it, else besides it what runs without an
+    environment have."""
     score = "score" if all("score" in row for rows in found for row in rows if "return" in row) else "return"
     has = [
         {name for name in (score, *UNSCORED) if curve(rows, plan.seeds, name)[0]}
@@ -105,7 +109,8 @@ def _drawn_metrics(runs: list[Path], found: list[list[Row]], plans: list[Plan]) 
 
 
 def curve(rows: list[Row], seeds: tuple[int, ...], metric: str) -> tuple[list[int], NDArray[np.float64]]:
-    """A metric at the updates after which every seed has it, [evaluations, seeds]: a live run may be between two seeds."""
+    """A metric at the updates after which every seed has it, [evaluations, seeds]: a live run may be
+    between two seeds."""
     found = {(row["updates"], row["seed"]): row[metric] for row in rows if row.get(metric) is not None}
     updates = [
         each for each in sorted({each for each, _ in found}) if all((each, seed) in found for seed in seeds)
@@ -114,7 +119,8 @@ def curve(rows: list[Row], seeds: tuple[int, ...], metric: str) -> tuple[list[in
 
 
 def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> Path:
-    """The map with the first seed's trajectories, the data's visit counts, and the learnt uncertainty at the policy's actions."""
+    """The map with the first seed's trajectories, the data's visit counts, and the learnt uncertainty at
+    the policy's actions."""
     from gridcount.envs.maze2d import GOAL_RADIUS, WALL_OFFSET, task
 
     plan = read_plan(run)

@@ -41,9 +41,8 @@ def _updates(each: Experiment) -> str:
 
 
 def _evaluated(each: Experiment) -> str:
-    updates = sorted(
-        {row["updates"] for row in each.rows} - {0}
-    )  # the first gives the interval: the last one may be shorter
+    # the first gives the interval: the last one may be shorter
+    updates = sorted({row["updates"] for row in each.rows} - {0})
     every = f"every {updates[0]:,} updates" if len(updates) > 1 else "once"
     return (
         f"{every}, on {each.rows[0].get('episodes', 'an unknown number of')} episodes"

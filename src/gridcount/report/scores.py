@@ -1,4 +1,5 @@
-"""Scores of the results store as tables show them: the mean of the last evaluations; the best one only as oracle."""
+"""Scores of the results store as tables show them: the mean of the last evaluations; the best one only as
+oracle."""
 
 from collections import defaultdict
 from collections.abc import Iterable

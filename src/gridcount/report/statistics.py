@@ -1,8 +1,9 @@
-"""Aggregates over tasks with their uncertainty, as Agarwal et al. (2021) define them and their library rliable computes them.
+"""Aggregates over tasks with their uncertainty, as Agarwal et al. (2021) define them and their library
+rliable computes them.
 
-Scores of an algorithm are one array per task, a number per seed. Intervals are percentiles of a stratified bootstrap: seeds are drawn
-with replacement within each task, tasks are fixed. Tasks may have different numbers of seeds, which rliable does not support; all tasks
-have the same weight, which their runs share.
+Scores of an algorithm are one array per task, a number per seed. Intervals are percentiles of a stratified
+bootstrap: seeds are drawn with replacement within each task, tasks are fixed. Tasks may have different
+numbers of seeds, which rliable does not support; all tasks have the same weight, which their runs share.
 """
 
 import math
@@ -28,12 +29,14 @@ class Estimate(NamedTuple):
 
 
 def mean(scores: Array, shares: Array | None = None) -> Array:
-    """Over all runs: [..., runs] -> [...]. Shares are the runs' weights, whole numbers; without any all weigh the same."""
+    """Over all runs: [..., runs] -> [...]. Shares are the runs' weights, whole numbers; without any all
+    weigh the same."""
     return np.asarray(np.average(scores, axis=-1, weights=shares))
 
 
 def interquartile_mean(scores: Array, shares: Array | None = None) -> Array:
-    """IQM: the mean of the middle half of all runs, floor(n / 4) left out at either end: [..., runs] -> [...].
+    """IQM: the mean of the middle half of all runs, floor(n / 4) left out at either end: [..., runs] ->
+    [...].
 
     A run of share 3 is three equal runs, of which some may be left out.
     """
@@ -57,7 +60,8 @@ def profile(scores: Array, thresholds: ArrayLike, shares: Array | None = None) -
 
 
 def improvement(ours: Tasks, theirs: Tasks) -> float:
-    """P(ours > theirs): over tasks, the mean share of pairs of runs that ours wins, a tie counting half (Mann-Whitney's U / n m)."""
+    """P(ours > theirs): over tasks, the mean share of pairs of runs that ours wins, a tie counting half
+    (Mann-Whitney's U / n m)."""
     return float(np.mean([wins.mean() for wins in _wins(ours, theirs)]))
 
 
@@ -87,7 +91,8 @@ def estimate(
 def estimate_profile(
     tasks: Tasks, thresholds: ArrayLike, seed: int = 0, repetitions: int = REPETITIONS
 ) -> tuple[Array, Array | None]:
-    """The performance profile at each threshold and its pointwise intervals [2, thresholds], None where no task has two seeds."""
+    """The performance profile at each threshold and its pointwise intervals [2, thresholds], None where no
+    task has two seeds."""
     shares = even_shares(tasks)
     value = profile(pooled(tasks), thresholds, shares)
     if not _varied(tasks):
@@ -116,7 +121,8 @@ def estimate_improvement(
 
 
 def mean_interval(curves: ArrayLike, seed: int = 0, repetitions: int = REPETITIONS) -> Array | None:
-    """The interval of a learning curve's mean over seeds, at each evaluation: [seeds, evaluations] -> [2, evaluations].
+    """The interval of a learning curve's mean over seeds, at each evaluation: [seeds, evaluations] -> [2,
+    evaluations].
 
     NaN is an evaluation that a seed does not have; where fewer than two seeds have one, so is the interval.
     """

@@ -33,9 +33,12 @@ def in_short(report: SupportReport) -> str:
         else f" Of the log's own held-out decisions, {report.held_back:.1%} fail this."
     )
     return (
-        f"{report.policy}: {report.rows:,} states of {report.episodes:,} episodes of {report.dataset}. An action is in the log if the log "
-        f"has its state on a grid of {report.resolution} bins per column, and such an action at least {report.min_count} "
-        f"time{'' if report.min_count == 1 else 's'} in the state's cell.{own} {report.seen:.1%} of the states were seen."
+        f"{report.policy}: {report.rows:,} states of {report.episodes:,} episodes of {report.dataset}. An"
+        " action is in the log if the log "
+        f"has its state on a grid of {report.resolution} bins per column, and such an action at least"
+        f" {report.min_count} "
+        f"time{'' if report.min_count == 1 else 's'} in the state's cell.{own} {report.seen:.1%} of the"
+        " states were seen."
     )
 
 

@@ -2,21 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import permutations
 
 import numpy as np
 
-from gridcount.report import statistics
+from gridcount.report.analysis import AGGREGATES
 from gridcount.report.experiments import Experiment, Section
 from gridcount.report.protocol import protocol
 from gridcount.report.scores import LAST
 from gridcount.report.statistics import Estimate
 
-AGGREGATES = {
-    "IQM": statistics.interquartile_mean,
-    "mean": statistics.mean,
-    "optimality gap": statistics.optimality_gap,
-}
 PAPER_ONLY = "paper only"
 OTHER_DATA = "†"  # marks a difference between scores on different data
 FEW = 5  # with fewer seeds a bootstrap interval is too narrow
@@ -57,7 +51,8 @@ class Table:
 
 
 def score_table(section: Section) -> Table | None:
-    """Headline scores, a line per dataset and a column per method, with the paper's numbers and the differences."""
+    """Headline scores, a line per dataset and a column per method, with the paper's numbers and the
+    differences."""
     if not section.scored:
         return None
     ours = tuple(dict.fromkeys(each.method for each in section.experiments if each.scores or each.diverged))
@@ -163,8 +158,8 @@ def aggregate_table(section: Section) -> Table | None:
     if not scores:
         return None
     rows, records = [], []
-    for method, tasks in scores.items():
-        estimates = [statistics.estimate(tasks, statistic) for statistic in AGGREGATES.values()]
+    for method in scores:
+        estimates = [found[method] for found in section.analysis.aggregates.values()]
         rows.append((Entry(method), *(_estimate_entry(each, 100) for each in estimates)))
         for name, each in zip(AGGREGATES, estimates, strict=True):
             records.append((section.layout.name, method, name, 100 * each.value, *_ends(each, 100)))
@@ -182,9 +177,7 @@ def improvement_table(section: Section) -> Table | None:
     scores = section.common()
     if len(scores) < 2:
         return None
-    pairs = {
-        (a, b): statistics.estimate_improvement(scores[a], scores[b]) for a, b in permutations(scores, 2)
-    }
+    pairs = section.analysis.improvements
     columns = ("P(line > column)", *scores)
     rows = [
         (Entry(a), *(Entry("") if a == b else _estimate_entry(pairs[a, b], 1, 2) for b in scores))
@@ -200,7 +193,8 @@ def improvement_table(section: Section) -> Table | None:
 
 
 def cost_table(section: Section) -> Table | None:
-    """Seconds per 1,000 updates of a seed: a line per method and how many seeds shared how many cores, the mean over datasets first."""
+    """Seconds per 1,000 updates of a seed: a line per method and how many seeds shared how many cores, the
+    mean over datasets first."""
     lines: dict[tuple[str, tuple[int, int]], dict[str, float]] = {}
     memory: dict[tuple[str, tuple[int, int]], float] = {}
     records = []
@@ -265,8 +259,10 @@ def cost_table(section: Section) -> Table | None:
         *("gigabytes", "machine"),
     )
     notes = [
-        "Time of training only, the median over intervals between evaluations. Evaluations and the first interval, which includes "
-        "compilation, are not counted. Seeds trained together share the time, on one core unless stated otherwise. Other work on "
+        "Time of training only, the median over intervals between evaluations. Evaluations and the first"
+        " interval, which includes "
+        "compilation, are not counted. Seeds trained together share the time, on one core unless stated"
+        " otherwise. Other work on "
         "the machine increases it."
     ]
     if memory:
@@ -309,7 +305,8 @@ def ablation_table(section: Section) -> Table | None:
 
 
 def is_ablation(section: Section) -> bool:
-    """Whether settings of an algorithm are compared: the suite is an ablation, or has several settings of one."""
+    """Whether settings of an algorithm are compared: the suite is an ablation, or has several settings of
+    one."""
     if not section.scored:
         return False
     settings = {(each.algorithm, each.variant) for each in section.scored}
@@ -456,7 +453,8 @@ def _score_notes(section: Section, rows: Sequence[Sequence[Entry]]) -> tuple[str
         notes.append("Paper: as printed there; the difference is ours minus the paper's.")
     if any(entry.marked for row in rows for entry in row):
         notes.append(
-            f"{OTHER_DATA} The paper's number is from D4RL's own data, ours is not: the difference compares scores on different data."
+            f"{OTHER_DATA} The paper's number is from D4RL's own data, ours is not: the difference compares"
+            " scores on different data."
         )
     if any(each.scores and each.scores.metric == "return" for each in section.scored):
         notes.append("Where there is no reference to normalise a score, the return is shown.")
@@ -482,7 +480,8 @@ def _aggregate_notes(section: Section) -> tuple[str, ...]:
     shared = section.common_datasets()
     compared = section.compared()
     notes = [
-        f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have: {', '.join(shared)}."
+        f"Over {len(shared)} dataset{'s' if len(shared) > 1 else ''} that all methods have:"
+        f" {', '.join(shared)}."
     ]
     if left_out := dict.fromkeys(each.method for each in section.scored if each.method not in compared):
         notes.append(f"Left out, with fewer than half of the datasets: {', '.join(left_out)}.")

@@ -70,7 +70,8 @@ def draw_tabular(result: dict[str, Any], path: Path) -> Path:
 
 
 def draw_linear(result: dict[str, Any], path: Path) -> Path:
-    """The smallest c over grids for both estimates, what the first c covers, and how well u follows the true error."""
+    """The smallest c over grids for both estimates, what the first c covers, and how well u follows the
+    true error."""
     figure = Figure(figsize=(12.5, 7.2), layout="constrained")
     (constant, averaged, shape), (covers, averaged_covers, empty) = figure.subplots(2, 3)
     sizes = sorted({row["rows"] for row in result["grids"]})
@@ -116,7 +117,8 @@ def draw_linear(result: dict[str, Any], path: Path) -> Path:
 
 
 def draw_codes(result: dict[str, Any], path: Path) -> Path:
-    """Cells that share a code under each coding, and which state dimensions the published 32-bit code does not see."""
+    """Cells that share a code under each coding, and which state dimensions the published 32-bit code does
+    not see."""
     figure = Figure(figsize=(14, 4.2), layout="constrained")
     inside, beyond, blurred = figure.subplots(1, 3)
     names = {

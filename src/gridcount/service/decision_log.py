@@ -1,8 +1,10 @@
-"""The decision log: every decision as a row of a Parquet file, which `gridcount data import` reads as the next training log.
+"""The decision log: every decision as a row of a Parquet file, which `gridcount data import` reads as the
+next training log.
 
-A row holds the observation and the action under the log's own column names. It waits in memory for its reward. Complete rows go to
-`decisions-*.parquet`, those without a reward or an action to `incomplete-*.parquet`. A thread writes the files, so no
-request waits for the disk, and a file appears under its name only when it is complete.
+A row holds the observation and the action under the log's own column names. It waits in memory for its
+reward. Complete rows go to `decisions-*.parquet`, those without a reward or an action to
+`incomplete-*.parquet`. A thread writes the files, so no request waits for the disk, and a file appears
+under its name only when it is complete.
 """
 
 import queue
@@ -84,7 +86,7 @@ class Names(NamedTuple):
 
 
 class DecisionLog:
-    """Collects rows on the request path, and writes them from a thread. All methods but `close` return at once."""
+    """Collects rows on the request path, and writes them from a thread. Only `close` waits."""
 
     def __init__(
         self, folder: Path, facts: Facts, *, rows: int, seconds: float, outcome_seconds: float
@@ -118,7 +120,7 @@ class DecisionLog:
         self._thread.start()
 
     def add(self, row: dict[str, Any], observation: Sequence[float], action: Sequence[float | None]) -> str:
-        """Log a decision; returns its id, by which its outcome is reported. `row` holds our columns from `count` on, and `episode`."""
+        """Log a decision; returns its id. `row` holds our columns from `count` on, and `episode`."""
         self._made += 1
         decision = f"{self._session}-{self._made}"
         row = row | {"time": datetime.now(UTC), "decision": decision}
@@ -181,7 +183,7 @@ class DecisionLog:
             began = time.monotonic() if due else began
 
     def _write(self, kind: str, part: "_Part", last: bool) -> None:
-        """Write a part; what cannot be written is kept for the next attempt, unless that would be too much or it was the last."""
+        """Write a part; what cannot be written is kept for the next attempt, within limits."""
         import pyarrow.parquet as parquet
 
         stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
@@ -192,8 +194,8 @@ class DecisionLog:
                 parquet.write_table(table.sort_by(order), file)
             self.error = ""
             part.clear()
-        except OSError as error:
-            self.error = str(error)
+        except Exception as error:  # whatever it is, the thread must go on
+            self.error = f"the decision log cannot be written ({error})"
             if last or part.rows >= 2 * self._rows:
                 self.dropped += part.rows
                 part.clear()

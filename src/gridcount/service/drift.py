@@ -1,9 +1,10 @@
 """Drift: whether the states met lately are distributed like those of the log.
 
-The log's cells are merged into at most 32 regions that hold about the same share of the log. The population stability index compares
-the share of the latest states in each region with the log's: sum of (today - log) * ln(today / log). It is 0 if all shares are equal;
-0.1 is usually read as some change, 0.25 as a large one. Few states give a positive index by chance alone, so the index that as many
-states drawn from the log itself would give is printed beside it.
+The log's cells are merged into at most 32 regions that hold about the same share of the log. The
+population stability index compares the share of the latest states in each region with the log's: sum of
+(today - log) * ln(today / log). It is 0 if all shares are equal; 0.1 is usually read as some change, 0.25
+as a large one. Few states give a positive index by chance alone, so the index that as many states drawn
+from the log itself would give is printed beside it.
 """
 
 from collections import deque

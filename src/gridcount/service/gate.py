@@ -1,4 +1,4 @@
-"""What every request passes before the application: host, rate, token; and what is measured of every answer."""
+"""What every request passes before the application (host, rate, token), and what is measured of it."""
 
 import hmac
 import math
@@ -53,7 +53,7 @@ class Gate:
         return None
 
     def _admit(self, scope: Scope) -> None:
-        """Raise Refused for a request that is not for this service, comes too often or has no right to ask."""
+        """Raise Refused for a request to another host, one too many, or one without a right."""
         headers = Headers(scope=scope)
         if self._only_here and not is_loopback(_host(headers.get("host", ""))):
             raise Refused(421, "the host is not this service; a page of another site may not ask it")

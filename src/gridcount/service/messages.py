@@ -1,4 +1,4 @@
-"""Requests and answers as types: made from the policy's columns, so that errors and the OpenAPI description use the log's names."""
+"""Requests and answers as types, made from the policy's columns: errors use the log's names."""
 
 from collections.abc import Sequence
 from math import isfinite

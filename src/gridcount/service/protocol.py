@@ -1,4 +1,4 @@
-"""HTTP connections with limits: slow, oversized and too many clients are answered with a 4xx status and closed.
+"""HTTP connections with limits: slow, oversized and too many clients get a 4xx status and are closed.
 
 uvicorn parses the requests; it has no limits of its own for headers and for slow clients.
 """

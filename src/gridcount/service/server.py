@@ -61,8 +61,11 @@ class DrainingServer(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def serve(path: Path, guard: Guard, settings: Settings, listening: Callable[[str, Service], None]) -> None:
-    """Serve a run or an export until a signal; `listening` is called with the address when requests are accepted."""
+def serve(path: Path, guard: Guard, settings: Settings, listening: Callable[[str, Service], None]) -> int:
+    """Serve a run or an export until a signal; returns how many decisions could not be logged.
+
+    `listening` is called with the address when requests are accepted.
+    """
     settings.validate()
     serving = Serving(load_policy(path), guard, settings.promote_from)
     log = None
@@ -93,6 +96,7 @@ def serve(path: Path, guard: Guard, settings: Settings, listening: Callable[[str
     finally:
         if log is not None:
             log.close()
+    return 0 if log is None else log.dropped
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -49,7 +49,8 @@ class Serving:
                 if getattr(facts, what) != getattr(ours, what):
                     listed = ", ".join(getattr(facts, what))
                     raise DoesNotFit(
-                        f"'{run}' has other {what.replace('_', ' ')} ({listed}), so the requests of clients would not"
+                        f"'{run}' has other {what.replace('_', ' ')} ({listed}), so the requests of clients"
+                        " would not"
                         " fit it; start another service for it"
                     )
             self.current = self._checked(policy)
@@ -81,7 +82,7 @@ class Serving:
             raise DoesNotFit(str(error)) from error
 
     def _checked(self, policy: Policy) -> Deciding:
-        """A policy that has made a decision: files are read and memory is reserved before the first request."""
+        """A policy that has made a decision before the first request."""
         facts = policy.facts
         name = f"{facts.algorithm}-{facts.fingerprint[:8]}-{policy.updates}-{policy.seed}"
         deciding = Deciding(policy, name, self._guard)

@@ -47,13 +47,15 @@ class Settings:
         """Raise ValueError for settings that would be unsafe or cannot work."""
         if not is_loopback(self.host) and self.token is None:
             raise ValueError(
-                f"--host {self.host} can be reached from other machines, and there is no token. Set the environment variable"
+                f"--host {self.host} can be reached from other machines, and there is no token. Set the"
+                " environment variable"
                 f" {TOKEN} or --token-file, or use the default host 127.0.0.1"
             )
         if self.promote_from is not None:
             if self.promote_token is None:
                 raise ValueError(
-                    "--promote-from lets a client replace the policy, so it needs a token of its own: set the environment"
+                    "--promote-from lets a client replace the policy, so it needs a token of its own: set"
+                    " the environment"
                     f" variable {PROMOTE_TOKEN} or --promote-token-file"
                 )
             if not self.promote_from.is_dir():
@@ -62,7 +64,8 @@ class Settings:
                 )
             if self.token is not None and hmac.compare_digest(self.token, self.promote_token):
                 raise ValueError(
-                    "the token and the promotion token are the same, so every client could replace the policy; use two"
+                    "the token and the promotion token are the same, so every client could replace the"
+                    " policy; use two"
                 )
         if not 0 <= self.port <= 65535:
             raise ValueError(f"--port is {self.port}; it must be between 0 and 65535 (0: any free one)")
@@ -91,6 +94,7 @@ def read_token(variable: str, file: Path | None, environment: Mapping[str, str] 
         return None
     if len(token) < LEAST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise ValueError(
-            f"{source}: a token needs at least {LEAST_TOKEN} ASCII characters without spaces; make one with: openssl rand -hex 32"
+            f"{source}: a token needs at least {LEAST_TOKEN} ASCII characters without spaces; make one with:"
+            " openssl rand -hex 32"
         )
     return token

@@ -26,16 +26,19 @@ def lcb_bonus(features: Float, gram_matrix: Float, scale: float = 1.0) -> Float:
 
 
 def ridge_weights(features: Float, target: Float, gram_matrix: Float) -> Float:
-    """Lambda^-1 sum phi * (r + discount * V(s')): the appendix's empirical Bellman estimate is phi' times it."""
+    """Lambda^-1 sum phi * (r + discount * V(s')): the appendix's empirical Bellman estimate is phi' times
+    it."""
     return np.asarray(np.linalg.solve(gram_matrix, features.T @ target))
 
 
 def self_normalised_scale(
     gram_matrix: Float, ridge: float, noise_range: float, norm: float, failure: float
 ) -> float:
-    """b of Lemma 2 for a fixed V (Abbasi-Yadkori et al. 2011): with it the bound holds for all (s, a) at once, but for `failure`.
+    """b of Lemma 2 for a fixed V (Abbasi-Yadkori et al. 2011): with it the bound holds for all (s, a) at
+    once, but for `failure`.
 
-    `noise_range` is the length of an interval that holds the noise of a target, `norm` that of the true weights.
+    `noise_range` is the length of an interval that holds the noise of a target, `norm` that of the true
+    weights.
     """
     _, log_determinant = np.linalg.slogdet(gram_matrix)
     growth = log_determinant - len(gram_matrix) * math.log(ridge)
@@ -43,5 +46,6 @@ def self_normalised_scale(
 
 
 def hoeffding_promise(epoch: float) -> float:
-    """Least probability of |mean - expectation| <= range * sqrt(ln T / n): 1 - 2 / T^2, both sides counted."""
+    """Least probability of |mean - expectation| <= range * sqrt(ln T / n): 1 - 2 / T^2, both sides
+    counted."""
     return max(0.0, 1 - 2 / epoch**2)

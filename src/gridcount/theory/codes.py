@@ -1,4 +1,5 @@
-"""How often two different cells share a code: Eq. 2 and 3 as printed, as evidently meant, as published, and the project's own tables."""
+"""How often two different cells share a code: Eq. 2 and 3 as printed, as evidently meant, as published,
+and the project's own tables."""
 
 import math
 from collections.abc import Callable
@@ -40,7 +41,8 @@ MARGIN = 1  # how many data widths beyond the range "outside" reaches on either 
 
 
 def fold(cell: ArrayLike, period: int) -> Int:
-    """The `mod` of Eq. 2 divided by the data's width, so in units of cells: cells a period (m) apart become one."""
+    """The `mod` of Eq. 2 divided by the data's width, so in units of cells: cells a period (m) apart
+    become one."""
     return np.asarray(cell, np.int64) % period
 
 
@@ -51,7 +53,8 @@ def printed_weights(space: Space) -> list[int]:
 
 
 def place_weights(space: Space) -> list[int]:
-    """What Eq. 3 evidently means: digits 0..bins in base bins + 1, every dimension with a place of its own, states first."""
+    """What Eq. 3 evidently means: digits 0..bins in base bins + 1, every dimension with a place of its
+    own, states first."""
     return [(space.bins + 1) ** place for place in reversed(range(space.states + space.actions))]
 
 
@@ -66,7 +69,8 @@ def appendix_code(cell: tuple[int, int], base: int) -> int:
 
 
 def float_code(digits: Int, bins: int) -> NDArray[np.float32]:
-    """The published arithmetic: code = digit + (bins + 1) * code over the dimensions, rounded to 32-bit floats at every step."""
+    """The published arithmetic: code = digit + (bins + 1) * code over the dimensions, rounded to 32-bit
+    floats at every step."""
     return rounded_code(digits.T.astype(np.float32), len(digits), bins)
 
 
@@ -87,7 +91,8 @@ def as_published(cells: Int, space: Space) -> list[Any]:
 
 
 def random_cells(space: Space, number: int, rng: np.random.Generator, outside: bool = False) -> Int:
-    """Distinct cells, every digit uniform: within the data's range, or with actions up to a width beyond it on either side."""
+    """Distinct cells, every digit uniform: within the data's range, or with actions up to a width beyond
+    it on either side."""
     reach = MARGIN * space.bins if outside else 0
     states = rng.integers(0, space.bins + 1, (number, space.states))
     actions = rng.integers(-reach, space.bins + reach + 1, (number, space.actions))
@@ -95,14 +100,16 @@ def random_cells(space: Space, number: int, rng: np.random.Generator, outside: b
 
 
 def sharing(codes: list[Any]) -> tuple[float, float]:
-    """Over distinct cells: the share that has its code in common with another, and the share of pairs that have one in common."""
+    """Over distinct cells: the share that has its code in common with another, and the share of pairs that
+    have one in common."""
     _, times = np.unique(np.array([hash(code) for code in codes]), return_counts=True)
     n = len(codes)
     return float(times[times > 1].sum() / n), float((times * (times - 1.0)).sum() / (n * (n - 1.0)))
 
 
 def moves(space: Space) -> Int:
-    """Small steps from a cell: one digit by one; two adjacent digits by +1 and -1; two adjacent digits by a carry, -(bins + 1) and +1."""
+    """Small steps from a cell: one digit by one; two adjacent digits by +1 and -1; two adjacent digits by
+    a carry, -(bins + 1) and +1."""
     total, result = space.states + space.actions, []
     for d in range(total):
         for sign in (1, -1):
@@ -118,7 +125,8 @@ def moves(space: Space) -> Int:
 
 
 def in_reach(cells: Int, space: Space, outside: bool) -> NDArray[np.bool_]:
-    """Which cells a learner could meet: states of the data, and actions of its range or up to a width beyond it."""
+    """Which cells a learner could meet: states of the data, and actions of its range or up to a width
+    beyond it."""
     reach = MARGIN * space.bins if outside else 0
     state, action = cells[:, : space.states], cells[:, space.states :]
     return np.asarray(
@@ -154,7 +162,8 @@ def linear_partnered(cells: Int, space: Space, weights: list[int], outside: bool
 def misread(
     cells: Int, space: Space, outside: bool, rng: np.random.Generator, megabytes: float = 64
 ) -> dict[str, Any]:
-    """The project's own table after one visit to each cell: counts that are not 1, and cells a small step away that find a count."""
+    """The project's own table after one visit to each cell: counts that are not 1, and cells a small step
+    away that find a count."""
     grid = Grid.fit(
         np.array([np.zeros(space.actions), np.full(space.actions, space.bins)], np.float32),
         space.bins,
@@ -203,17 +212,20 @@ def collisions(seed: int = 0, number: int = 20_000, searched: int = 1_000) -> li
 
 
 def printed_partner_share(space: Space) -> float:
-    """In range, Eq. 3 as printed gives the last state and the first action one weight: all but the cells with both at one end."""
+    """In range, Eq. 3 as printed gives the last state and the first action one weight: all but the cells
+    with both at one end."""
     return float(1 - 2 / (space.bins + 1) ** 2)
 
 
 def equal_ones_probability(dimensions: int) -> float:
-    """P(two random binary cells hold equally many ones): what Eq. 3 as printed sees at 1 partition, where every weight is 2."""
+    """P(two random binary cells hold equally many ones): what Eq. 3 as printed sees at 1 partition, where
+    every weight is 2."""
     return float(math.comb(2 * dimensions, dimensions) / 4**dimensions)
 
 
 def blur(seed: int = 0, number: int = 5_000) -> dict[str, dict[str, Any]]:
-    """Per state dimension, how often a step to the next cell leaves the published 32-bit state code as it was."""
+    """Per state dimension, how often a step to the next cell leaves the published 32-bit state code as it
+    was."""
     rng, result = np.random.default_rng(seed), {}
     for name, space in SPACES.items():
         digits = rng.integers(0, space.bins + 1, (number, space.states))
@@ -229,7 +241,8 @@ def blur(seed: int = 0, number: int = 5_000) -> dict[str, dict[str, Any]]:
 
 
 def appendix() -> dict[str, Any]:
-    """The appendix's examples under Eq. 3 as printed, under the code they obey, and the cells of a 3 x 3 range under both."""
+    """The appendix's examples under Eq. 3 as printed, under the code they obey, and the cells of a 3 x 3
+    range under both."""
     plane = Space(1, 1, 2)
     square = np.array([[s, a] for s in range(3) for a in range(3)])
     wide = np.array([[s, a] for s in range(3) for a in range(-2, 5)])
@@ -247,7 +260,8 @@ def appendix() -> dict[str, Any]:
 def fingerprints(
     bits: tuple[int, ...] = (8, 10, 12), filled: int = 4096, strangers: int = 1_000_000
 ) -> list[dict[str, float]]:
-    """The bounded table with short fingerprints: how often an unvisited cell has a count, and entries per bucket / 2^bits."""
+    """The bounded table with short fingerprints: how often an unvisited cell has a count, and entries per
+    bucket / 2^bits."""
     state, action = jnp.arange(filled, dtype=jnp.int32), jnp.zeros((filled, 1), jnp.int32)
     unseen = jnp.arange(10**6, 10**6 + strangers, dtype=jnp.int32)
     result = []

@@ -1,4 +1,5 @@
-"""The other statements of the paper's appendix: policy improvement, a continuous bonus, a variance, and rare collisions."""
+"""The other statements of the paper's appendix: policy improvement, a continuous bonus, a variance, and
+rare collisions."""
 
 from typing import Any
 
@@ -16,7 +17,8 @@ BASES = (3, 6, 12, 24)  # kappa: what a state weighs in the code v = kappa * s +
 
 
 def soft_values(mdp: TabularMDP, policy: Float, bonus: Float) -> Float:
-    """Q of a policy with SAC's entropy and u taken from every reward: Q = r - u + discount * E[Q - log pi] (Eq. 50, 51)."""
+    """Q of a policy with SAC's entropy and u taken from every reward: Q = r - u + discount * E[Q - log pi]
+    (Eq. 50, 51)."""
     pairs = mdp.pairs
     step = mdp.transition.reshape(pairs, -1)  # [pairs, states]
     follow = np.zeros((policy.shape[0], pairs))
@@ -33,7 +35,8 @@ def improved(values: Float) -> Float:
 
 
 def improvement(seed: int = 0, problems: int = 200, earlier: int = 3) -> list[dict[str, Any]]:
-    """Theorem A.3: is Q of the new policy nowhere below Q_old? For u that stays, falls, and rises where nothing is counted.
+    """Theorem A.3: is Q of the new policy nowhere below Q_old? For u that stays, falls, and rises where
+    nothing is counted.
 
     The old policy has been improved a few times before, as in training: from a random one any step is a gain.
     """
@@ -73,7 +76,8 @@ def improvement(seed: int = 0, problems: int = 200, earlier: int = 3) -> list[di
 
 
 def continuity(seed: int = 0, rows: int = 2000, points: int = 4000, bins: int = 8) -> list[dict[str, float]]:
-    """Corollary 1: the largest change of the bonus over ever smaller steps, for smooth features, for one-hot ones, and of u'."""
+    """Corollary 1: the largest change of the bonus over ever smaller steps, for smooth features, for
+    one-hot ones, and of u'."""
     rng = np.random.default_rng(seed)
     log = draw_log(make_mdp(rng), rows, rng)
     logged = log.observation[:, 0].astype(np.float64), (log.action[:, 0].astype(np.float64) + 1) / 2
@@ -105,7 +109,8 @@ def continuity(seed: int = 0, rows: int = 2000, points: int = 4000, bins: int = 
 
 
 def variance(seed: int = 0, rows: int = 60, dims: int = 6, points: int = 200) -> list[dict[str, float]]:
-    """The lemma under Assumption A.1: Var(phi'w | data) over Gamma^2, for the prior as printed and as the ridge needs it.
+    """The lemma under Assumption A.1: Var(phi'w | data) over Gamma^2, for the prior as printed and as the
+    ridge needs it.
 
     The posterior variance is computed by conditioning the values themselves, without Lambda.
     """
@@ -131,7 +136,8 @@ def variance(seed: int = 0, rows: int = 60, dims: int = 6, points: int = 200) ->
 
 
 def selection(seed: int = 0, states: int = 12, reach: int = 40) -> list[dict[str, float]]:
-    """Theorem A.2: the largest epsilon at which a cell of probability above it shares its code with others of as much together.
+    """Theorem A.2: the largest epsilon at which a cell of probability above it shares its code with others of
+    as much together.
 
     Codes are v = kappa * s + a; a policy's actions are a rounded Gaussian around a cell of each state's own.
     """
@@ -155,7 +161,8 @@ def selection(seed: int = 0, states: int = 12, reach: int = 40) -> list[dict[str
 
 
 def _largest_failure(probability: Float, action: Any, base: int) -> float:
-    """max over cells of min(p, what the others with its code have together): at any epsilon below, the theorem fails."""
+    """max over cells of min(p, what the others with its code have together): at any epsilon below, the
+    theorem fails."""
     code = base * np.arange(len(probability))[:, None] + action[None]
     total = np.bincount((code - code.min()).ravel(), weights=probability.ravel())
     others = total[code - code.min()] - probability

@@ -1,9 +1,10 @@
-"""A continuous linear MDP whose Bellman operator is known in closed form, and Theorem 1 on it as the grid is refined.
+"""A continuous linear MDP whose Bellman operator is known in closed form, and Theorem 1 on it as the grid is
+refined.
 
-State and action lie in [0, 1]. The features are products of Bernstein polynomials: none is negative and they sum to 1, so
-P(. | s, a) = sum_i phi_i(s, a) Beta_i is a mixture of fixed Beta laws, and r = phi' theta. Drawing from it is exact, because
-Bernstein polynomials are binomial probabilities; and E V(s') is exact where V is itself a combination of them, because a
-Beta law turns binomial probabilities into beta-binomial ones.
+State and action lie in [0, 1]. The features are products of Bernstein polynomials: none is negative and they
+sum to 1, so P(. | s, a) = sum_i phi_i(s, a) Beta_i is a mixture of fixed Beta laws, and r = phi' theta.
+Drawing from it is exact, because Bernstein polynomials are binomial probabilities; and E V(s') is exact where
+V is itself a combination of them, because a Beta law turns binomial probabilities into beta-binomial ones.
 """
 
 import math
@@ -27,7 +28,8 @@ LATTICE = 24  # (s, a) looked at: a lattice of this many per dimension
 
 
 class LinearMDP(NamedTuple):
-    """Mixture weights phi(s, a), mixed laws Beta(first, second), reward weights, and the uniform policy's value."""
+    """Mixture weights phi(s, a), mixed laws Beta(first, second), reward weights, and the uniform policy's
+    value."""
 
     first: Float  # [features] Beta parameters of the next state
     second: Float  # [features]
@@ -36,11 +38,13 @@ class LinearMDP(NamedTuple):
     discount: float
 
     def value(self, state: Float) -> Float:
-        """V of the uniform policy: integrating Bernstein polynomials over the action leaves the mean of their weights."""
+        """V of the uniform policy: integrating Bernstein polynomials over the action leaves the mean of
+        their weights."""
         return np.asarray(bernstein(state) @ self.weights.reshape(SIZE, SIZE).mean(axis=1))
 
     def target_range(self) -> float:
-        """Length of an interval that holds the noise of discount * V(s'): a Bernstein sum lies between its coefficients."""
+        """Length of an interval that holds the noise of discount * V(s'): a Bernstein sum lies between its
+        coefficients."""
         return float(self.discount * np.ptp(self.weights.reshape(SIZE, SIZE).mean(axis=1)))
 
 
@@ -57,7 +61,8 @@ def features(state: Float, action: Float) -> Float:
 
 
 def feature_slope() -> float:
-    """The Lipschitz constant of phi, the largest norm of its Jacobian, over a fine lattice that holds the corners."""
+    """The Lipschitz constant of phi, the largest norm of its Jacobian, over a fine lattice that holds the
+    corners."""
     line, step = np.linspace(0, 1, 201), 1e-6
     s, a = (grid.ravel() for grid in np.meshgrid(line, line))
     ds = (features(np.minimum(s + step, 1), a) - features(np.maximum(s - step, 0), a)) / (
@@ -70,7 +75,8 @@ def feature_slope() -> float:
 
 
 def make_mdp(rng: np.random.Generator, discount: float = 0.9, concentration: float = 6.0) -> LinearMDP:
-    """High states and high actions lead to high states, and pay; discount * V spreads over 1, half of it below 0."""
+    """High states and high actions lead to high states, and pay; discount * V spreads over 1, half of it
+    below 0."""
     i, j = (
         index.ravel() / (SIZE - 1) for index in np.meshgrid(np.arange(SIZE), np.arange(SIZE), indexing="ij")
     )
@@ -81,7 +87,8 @@ def make_mdp(rng: np.random.Generator, discount: float = 0.9, concentration: flo
     expected = stats.betabinom.pmf(np.arange(SIZE), SIZE - 1, first[:, None], second[:, None])
     policy_mean = np.repeat(expected, SIZE, axis=1) / SIZE  # E phi(s', a') with a' uniform
     weights = np.linalg.solve(np.eye(SIZE**2) - discount * policy_mean, theta)
-    # Shift and scale the rewards: phi sums to 1, so a constant is linear too, and the range of targets is Hoeffding's 1.
+    # Shift and scale the rewards: phi sums to 1, so a constant is linear too, and the range of targets is
+    # Hoeffding's 1.
     coefficients = weights.reshape(SIZE, SIZE).mean(axis=1)
     weights = (weights - (coefficients.max() + coefficients.min()) / 2) / (discount * np.ptp(coefficients))
     return LinearMDP(first, second, weights - discount * policy_mean @ weights, weights, discount)
@@ -158,7 +165,9 @@ class Sample(NamedTuple):
     visits: NDArray[np.int64]  # [grids, points] n'
     gamma: Float  # [points] sqrt(phi' Lambda^-1 phi)
     scale: float  # b of Lemma 2, in theory
-    excess: Float  # [grids] largest of gamma - 1 / sqrt(n' + 1) - slope * diameter / sqrt(smallest eigenvalue): never positive
+    # [grids] largest of gamma - 1 / sqrt(n' + 1) - slope * diameter / sqrt(smallest eigenvalue): never
+    # positive
+    excess: Float
 
 
 def examine(
@@ -193,7 +202,8 @@ def lattice() -> tuple[Float, Float]:
 def refine(
     seed: int = 0, rows: tuple[int, ...] = ROWS, bins: tuple[int, ...] = BINS, logs: int = 60
 ) -> dict[str, Any]:
-    """Theorem 1 over grids and sizes: the smallest c from half of the logs, and what it covers in the other half."""
+    """Theorem 1 over grids and sizes: the smallest c from half of the logs, and what it covers in the
+    other half."""
     rng = np.random.default_rng(seed)
     mdp, slope, (state, action) = make_mdp(rng), feature_slope(), lattice()
     result: dict[str, Any] = {
@@ -264,7 +274,8 @@ def refine(
 
 
 def smallest_c(ratio: Float) -> tuple[float, float]:
-    """From error / u [logs, points]: the least c that covers a share 1 - xi of all, and that covers so much at every point."""
+    """From error / u [logs, points]: the least c that covers a share 1 - xi of all, and that covers so
+    much at every point."""
     return float(np.quantile(ratio, 1 - FAILURE)), float(np.quantile(ratio, 1 - FAILURE, axis=0).max())
 
 

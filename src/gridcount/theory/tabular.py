@@ -1,4 +1,5 @@
-"""Tabular MDPs: u against the LCB bonus, and how often each covers the error of the empirical Bellman operator."""
+"""Tabular MDPs: u against the LCB bonus, and how often each covers the error of the empirical Bellman
+operator."""
 
 from typing import Any, NamedTuple
 
@@ -51,7 +52,8 @@ def random_mdp(
 
 
 def draw_log(mdp: TabularMDP, rows: int, rng: np.random.Generator) -> tuple[Transitions, NDArray[np.int64]]:
-    """A log in the project's own type, one grid cell per state and per action, and the index of each row's pair."""
+    """A log in the project's own type, one grid cell per state and per action, and the index of each row's
+    pair."""
     states, actions = mdp.reward.shape
     pair = rng.choice(mdp.pairs, rows, p=mdp.behaviour.ravel())
     s, a = np.divmod(pair, actions)
@@ -83,7 +85,8 @@ def as_action(a: NDArray[np.int64], actions: int) -> NDArray[np.float32]:
 def equality(
     seed: int = 0, rows: int = 400, pessimism: float = 1.7, epochs: tuple[int, ...] = (1, 9, 999)
 ) -> dict[str, Any]:
-    """The project's u beside Gamma_lcb with one-hot features, at every pair of a log: the largest relative differences."""
+    """The project's u beside Gamma_lcb with one-hot features, at every pair of a log: the largest relative
+    differences."""
     rng = np.random.default_rng(seed)
     mdp = random_mdp(rng)
     states, actions = mdp.reward.shape
@@ -105,14 +108,16 @@ def equality(
         "pairs": mdp.pairs,
         "unseen_pairs": int((~seen).sum()),
         "largest_relative_difference": with_itself,  # u with n + 1 against ridge 1
-        "largest_ratio_without_ridge": without,  # u with n against ridge 1: sqrt((n + 1) / n), sqrt(2) at n = 1
+        # u with n against ridge 1: sqrt((n + 1) / n), sqrt(2) at n = 1
+        "largest_ratio_without_ridge": without,
     }
 
 
 def printed_features(
     counts: tuple[int, ...] = (1, 10, 100), epochs: tuple[int, ...] = (2, 10, 1000), ridge: float = 1.0
 ) -> list[dict[str, float]]:
-    """Lemma A.2's own construction, phi = (ln T)^(1/4) e_i: what it prints, and what the definition of Gamma_lcb gives."""
+    """Lemma A.2's own construction, phi = (ln T)^(1/4) e_i: what it prints, and what the definition of
+    Gamma_lcb gives."""
     rows = []
     for epoch in epochs:
         log_epoch = np.log(epoch)
@@ -138,7 +143,8 @@ def printed_features(
 
 
 def coverage(seed: int = 0, rows: int = 600, logs: int = 2000) -> list[dict[str, float]]:
-    """Over many logs, how often |B_hat V - B V| <= u at each pair the log holds, for V fixed beforehand and V learnt from the log."""
+    """Over many logs, how often |B_hat V - B V| <= u at each pair the log holds, for V fixed beforehand
+    and V learnt from the log."""
     rng = np.random.default_rng(seed)
     mdp = random_mdp(rng)
     fixed = mdp.optimal_value(mdp.transition)
@@ -146,9 +152,8 @@ def coverage(seed: int = 0, rows: int = 600, logs: int = 2000) -> list[dict[str,
     counts: list[NDArray[np.int64]] = []
     for _ in range(logs):
         count, frequency = draw_model(mdp, rows, rng)
-        learnt = (
-            mdp.optimal_value(frequency) if len(counts) < logs // 10 else None
-        )  # value iteration is the slow part
+        # value iteration is the slow part
+        learnt = mdp.optimal_value(frequency) if len(counts) < logs // 10 else None
         for name, value in (("fixed", fixed), ("learnt", learnt)):
             if value is not None:
                 error = mdp.backup(value, frequency) - mdp.backup(value, mdp.transition)
@@ -182,7 +187,8 @@ def draw_model(mdp: TabularMDP, rows: int, rng: np.random.Generator) -> tuple[ND
 def training_counts(
     seed: int = 0, rows: int = 600, logs: int = 300, share: float = 0.9
 ) -> list[dict[str, float]]:
-    """The same coverage while a run trains: n counted on the log, as the lemma needs, and on the policy's visits, as training does."""
+    """The same coverage while a run trains: n counted on the log, as the lemma needs, and on the policy's
+    visits, as training does."""
     rng = np.random.default_rng(seed)
     mdp = random_mdp(rng)
     value = mdp.optimal_value(mdp.transition)

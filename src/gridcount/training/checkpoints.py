@@ -1,8 +1,9 @@
-"""Checkpoints: one file each, written completely or not at all, which NumPy can open and which contains no code.
+"""Checkpoints: one file each, written completely or not at all, which NumPy can open and which contains no
+code.
 
-A checkpoint is an archive of named arrays (files.archive) with a record of its run. Orbax would bring sharded and asynchronous
-writing, which a state of a few hundred megabytes on one host does not need, at the price of a second of start-up and nine more
-packages.
+A checkpoint is an archive of named arrays (files.archive) with a record of its run. Orbax would bring sharded
+and asynchronous writing, which a state of a few hundred megabytes on one host does not need, at the price of
+a second of start-up and nine more packages.
 """
 
 import json
@@ -61,8 +62,8 @@ def recorded(record: Record) -> Arrays:
 def load(path: Path, expected: Mapping[str, Described] | None = None) -> Arrays:
     """Read a checkpoint; raises ValueError with its name if it is damaged.
 
-    If `expected` is given, the arrays are compared with it before memory is allocated: an untrusted file may declare any
-    size.
+    If `expected` is given, the arrays are compared with it before memory is allocated: an untrusted file may
+    declare any size.
     """
     with open_arrays(path, damaged) as stored:
         if expected is not None:
@@ -75,7 +76,8 @@ def _validate_fit(source: Path, found: Mapping[str, Described], expected: Mappin
     missing, surplus = sorted(expected.keys() - found.keys()), sorted(found.keys() - expected.keys())
     if missing or surplus:
         raise ConfigurationMismatch(
-            f"{source}: not a checkpoint of this configuration; missing {missing[:3]}, unexpected {surplus[:3]}"
+            f"{source}: not a checkpoint of this configuration; missing {missing[:3]}, unexpected"
+            f" {surplus[:3]}"
         )
     for name, wanted in expected.items():
         has = found[name]
@@ -130,7 +132,8 @@ def validate_rows_kept(directory: Path, saved: list[Path], record: Record) -> No
 
 
 def _fits(directory: Path, path: Path) -> bool:
-    """Whether a run can resume from a checkpoint with its present `metrics.jsonl`; False if the checkpoint is damaged."""
+    """Whether a run can resume from a checkpoint with its present `metrics.jsonl`; False if the checkpoint
+    is damaged."""
     try:
         return read_marked(directory, METRICS, read_record(path)) is not None
     except (ValueError, OSError):

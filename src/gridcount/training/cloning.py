@@ -13,7 +13,8 @@ LEAST = EPOCH  # updates of a run; a shorter one is a trial, and has no clone
 
 
 def train_clone(algorithm: Any, data: Transitions, updates: int, report: Report) -> Actor:
-    """Behavioural cloning with networks as large as the run's own; it shares no random number with the run."""
+    """Behavioural cloning with networks as large as the run's own; it shares no random number with the
+    run."""
     clone = BC(hidden=getattr(algorithm, "hidden", BC.hidden))
     rows = clone.prepare(data).rows
     init_key, train_key = seed_keys(0)

@@ -6,14 +6,15 @@ from pathlib import Path
 
 from gridcount.files import validate_no_links
 from gridcount.files.archive import numbered
-from gridcount.training.run import read_plan
+from gridcount.training.plan import read_plan
 
 RUNS = Path("runs")
 LOCK = "run.lock"  # the only file of a run that was killed before it wrote anything
 
 
 def claim(given: Path | None, stem: str) -> Path:
-    """The directory given, or the next free one under runs/: created immediately, so that runs that start together get different ones."""
+    """The directory given, or the next free one under runs/: created immediately, so that runs that start
+    together get different ones."""
     if given is not None:
         _validate_unused(given)
         given.mkdir(parents=True, exist_ok=True)
@@ -29,8 +30,9 @@ def claim(given: Path | None, stem: str) -> Path:
     raise AssertionError("unreachable")
 
 
-def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
-    """The run to resume: the one given, or the newest unfinished one of this dataset and algorithm."""
+def find_unfinished(given: Path | None, dataset: str, algorithm: str | None = None) -> Path:
+    """The run to resume: the one given, or the newest unfinished one of this dataset, of any algorithm
+    unless one is named."""
     if given is not None:
         if not (given / "config.json").exists():
             raise FileNotFoundError(
@@ -45,12 +47,12 @@ def find_unfinished(given: Path | None, dataset: str, algorithm: str) -> Path:
         except (ValueError, OSError) as error:
             unreadable.append(str(error))
             continue
-        if (plan.dataset, plan.algorithm) == (dataset, algorithm) and not _finished(
-            candidate.parent, plan.updates
-        ):
+        wanted = plan.dataset == dataset and algorithm in (None, plan.algorithm)
+        if wanted and not _finished(candidate.parent, plan.updates):
             validate_no_links(candidate.parent)
             return candidate.parent
-    message = f"there is no unfinished run to resume of {algorithm} on {dataset} under {RUNS}"
+    what = dataset if algorithm is None else f"{algorithm} on {dataset}"
+    message = f"there is no unfinished run to resume of {what} under {RUNS}"
     notes = "".join(f"\nSkipped: {problem}" for problem in unreadable)
     raise FileNotFoundError(
         f"{message}; name its directory with --run, or leave out --resume to start one{notes}"
@@ -61,7 +63,8 @@ def _validate_unused(directory: Path) -> None:
     """Raise ValueError if a directory is not empty, so that nothing is overwritten."""
     if (directory / "config.json").exists():
         raise ValueError(
-            f"{directory} already holds a run; resume it with --resume, or choose another directory with --run"
+            f"{directory} already holds a run; resume it with --resume, or choose another directory with"
+            " --run"
         )
     if directory.exists() and not directory.is_dir():
         raise ValueError(f"{directory} is not a directory; name another with --run")

@@ -85,7 +85,8 @@ def why_diverged(prepared: Prepared, data: Transitions | None, q: float | None) 
 
 
 def _huge_value(prepared: Prepared, data: Transitions | None) -> str | None:
-    """A message with the column and row of a value that is too large for the algorithm; None if there is none."""
+    """A message with the column and row of a value that is too large for the algorithm; None if there is
+    none."""
     algorithm, rows = prepared.algorithm, prepared.rows
     seen: Any = Normaliser.fit(rows.observation) if getattr(algorithm, "normalise", False) else np.asarray
     for column, name in {"observation": "{}", "next_observation": "next {}"}.items():

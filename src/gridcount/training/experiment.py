@@ -1,16 +1,16 @@
-"""An experiment: load, check, prepare, train. The command line, benchmark cells and Python calls all go through here."""
+"""An experiment: load, check, prepare, train. The command line, benchmark cells and Python calls all go
+through here."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gridcount.algorithms.contract import Prepared, with_run_length
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.log import Log
 from gridcount.data.load import load, recorded_environment
 from gridcount.data.quality import check as checks
-from gridcount.envs.maze2d_data import Progress
 from gridcount.evaluation.environments import (
     dimensions,
     has_environment,
@@ -20,11 +20,22 @@ from gridcount.evaluation.environments import (
 from gridcount.training import run as runs
 from gridcount.training.judging import LogJudge
 from gridcount.training.logs import Row
+from gridcount.training.plan import (
+    Plan,
+    algorithm_of,
+    fingerprint,
+    read_plan,
+    settings,
+    validate_plan,
+    validate_same_plan,
+)
 from gridcount.training.progress import Display
-from gridcount.training.run import Plan, Stops, never_stop
+from gridcount.training.run import Stops, never_stop
 from gridcount.transitions import Transitions
 
-EVALUATE_EVERY = 5000  # updates, by default
+if TYPE_CHECKING:  # importing the simulator takes time, and it is optional
+    from gridcount.envs.maze2d_data import Progress
+
 ShowFindings = Callable[[str, list[checks.Finding]], None]  # shows a dataset's problems to the user
 
 
@@ -38,20 +49,19 @@ class Experiment:
     judge: LogJudge
 
     @classmethod
-    def prepare(
-        cls, plan: Plan, algorithm: Any, data: Transitions, *, resumed: Path | None = None
-    ) -> "Experiment":
+    def prepare(cls, plan: Plan, data: Transitions, *, resumed: Path | None = None) -> "Experiment":
         """Set the automatic values from the data, and validate the plan before a directory is created.
 
-        A resumed run must be the same experiment, and keeps its schedule. `data` is the whole log: its held-out part is left out here.
+        A resumed run must be the same experiment, and keeps its schedule. `data` is the whole log: its
+        held-out part is left out here.
         """
         whole, data = data, plan.split().training_part(data)
-        before = runs.read_plan(resumed).fields if resumed else {}
-        prepared = with_run_length(algorithm, plan.updates, before).prepare(data)
-        plan = replace(plan, fields=runs.settings(prepared.algorithm), fingerprint=runs.fingerprint(whole))
-        runs.validate_plan(plan, prepared)
+        before = read_plan(resumed).fields if resumed else {}
+        prepared = with_run_length(plan.make_algorithm(), plan.updates, before).prepare(data)
+        plan = replace(plan, fields=settings(prepared.algorithm), fingerprint=fingerprint(whole))
+        validate_plan(plan, prepared)
         if resumed:
-            runs.validate_same_plan(resumed, plan)
+            validate_same_plan(resumed, plan)
         return cls(plan, prepared, data, LogJudge.fit(data, prepared))
 
     def train(
@@ -80,7 +90,7 @@ class Experiment:
 
 
 def load_checked(
-    plan: Plan, *, memory_map: bool = False, show: ShowFindings, progress: Progress | None = None
+    plan: Plan, *, memory_map: bool = False, show: ShowFindings, progress: "Progress | None" = None
 ) -> Transitions:
     """Load a plan's data and show all its problems; raises ValueError if there are errors.
 
@@ -113,30 +123,33 @@ def validate_findings(name: str, findings: list[checks.Finding], show: ShowFindi
             for finding in errors
         )
         raise ValueError(
-            f"{name}: {problems}. Repair the errors before training; `gridcount data check` lists them with their rows"
+            f"{name}: {problems}. Repair the errors before training; `gridcount data check` lists them with"
+            " their rows"
         )
 
 
 def load_again(run: Path) -> tuple[Prepared, Transitions]:
     """The prepared algorithm of a run and the data it was trained on, as when it started."""
-    algorithm = runs.algorithm_of(run)
-    data = runs.read_plan(run).split().training_part(load_whole(run))
+    algorithm = algorithm_of(run)
+    data = read_plan(run).split().training_part(load_whole(run))
     return algorithm.prepare(data), data
 
 
 def load_whole(run: Path, data: Transitions | None = None) -> Transitions:
     """The log of a run with the episodes it held out; `data` is used if it is given."""
-    plan = runs.read_plan(run)
+    plan = read_plan(run)
     if data is None:
         try:
             data = _load(plan)
         except (ValueError, OSError) as error:
             raise ValueError(
-                f"{run}: the run needs the data it was trained on, which could not be loaded from {plan.dataset}: {error}"
+                f"{run}: the run needs the data it was trained on, which could not be loaded from"
+                f" {plan.dataset}: {error}"
             ) from error
-    if (found := runs.fingerprint(data)) != plan.fingerprint:
+    if (found := fingerprint(data)) != plan.fingerprint:
         raise ValueError(
-            f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not {plan.fingerprint})"
+            f"{plan.dataset} is not the data this run was trained on (fingerprint {found}, not"
+            f" {plan.fingerprint})"
         )
     return data
 
@@ -157,7 +170,8 @@ def find_environment(dataset: str, wanted: str | None) -> tuple[str | None, str]
     if collected.options:
         return (
             None,
-            f"the log was collected in {collected.id} with non-default options ({', '.join(collected.options)})",
+            f"the log was collected in {collected.id} with non-default options"
+            f" ({', '.join(collected.options)})",
         )
     try:
         dimensions(collected.id)
@@ -182,7 +196,7 @@ def _load(
     plan: Plan,
     memory_map: bool = False,
     judge: Callable[[Log], None] | None = None,
-    progress: Progress | None = None,
+    progress: "Progress | None" = None,
 ) -> Transitions:
     units, source = plan.action_units(), plan.source or "auto"
     reading: dict[str, Any] = {

@@ -5,14 +5,13 @@ from pathlib import Path
 
 from gridcount.files.archive import numbered
 from gridcount.training.logs import METRICS, Row, read_rows
-from gridcount.training.run import Plan
+from gridcount.training.plan import Plan
 
 
 def evaluations_of(directory: Path, plan: Plan) -> list[Row]:
     """A run's rows; raises ValueError if a row is not part of the plan, or if a written row is missing."""
-    saved = numbered(
-        directory / "checkpoints"
-    )  # read first, because a running process writes rows before it saves
+    # read first, because a running process writes rows before it saves
+    saved = numbered(directory / "checkpoints")
     reached = min(int(saved[-1].stem), plan.updates) if saved else 0
     path = directory / METRICS
     rows = read_rows(directory) if path.exists() else []

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.contract import Prepared
 from gridcount.counts.auto import auto_bins
-from gridcount.counts.support import LogSupport
+from gridcount.counts.support import EXPECTED, LogSupport
 from gridcount.evaluation.rollouts import Act
 from gridcount.training.logs import Row
 from gridcount.transitions import Transitions
@@ -33,7 +33,8 @@ CAUTION = {  # fields that keep a policy close to the log -> whether a larger va
 
 
 class Worth(NamedTuple):
-    """Bounds on values: the smallest and largest possible sum of discounted rewards, and the log's own returns."""
+    """Bounds on values: the smallest and largest possible sum of discounted rewards, and the log's own
+    returns."""
 
     low: float  # no sum of the log's rewards is smaller
     high: float  # or larger
@@ -50,7 +51,8 @@ class Worth(NamedTuple):
         rows: NDArray[np.int64],
         discount: float,
     ) -> "Worth":
-        """Compute from all rewards and the returns of some rows; truncated episodes continue at the log's mean reward."""
+        """Compute from all rewards and the returns of some rows; truncated episodes continue at the log's
+        mean reward."""
         smallest, largest, mean = (
             float(reward.min()),
             float(reward.max()),
@@ -99,7 +101,8 @@ class LogJudge:
 
     @classmethod
     def fit(cls, data: Transitions, prepared: Prepared) -> "LogJudge":
-        """Read the log once; the grid is always that of GPC-SAC's fast preset, so that results are comparable."""
+        """Read the log once; the grid is always that of GPC-SAC's fast preset, so that results are
+        comparable."""
         grid = make_algorithm("gpc-sac", data.name, "fast")
         bins = auto_bins(data.action_dim)[0] if grid.bins == "auto" else int(grid.bins)
         support = LogSupport.fit(
@@ -122,7 +125,7 @@ class LogJudge:
     def measure(self, act: Act) -> Row:
         """The metrics of a policy's actions, and the same metrics of the log's own actions."""
         found = self.support.measure(act(self.support.observation))
-        itself = {f"{name}_expected": value for name, value in self.support.itself._asdict().items()}
+        itself = {EXPECTED.format(name): value for name, value in self.support.itself._asdict().items()}
         return {name: value for name, value in (found._asdict() | itself).items() if math.isfinite(value)}
 
     def warning(self, row: Row) -> str | None:

@@ -1,7 +1,7 @@
 """A run's metrics as JSON lines and TensorBoard event files, truncated to the checkpoint on resume.
 
-The event format is simple: length-prefixed records with checksums. Writing it here avoids a dependency on TensorFlow's protocol
-buffers, and a resumed run can append to the same file.
+The event format is simple: length-prefixed records with checksums. Writing it here avoids a dependency on
+TensorFlow's protocol buffers, and a resumed run can append to the same file.
 """
 
 import hashlib
@@ -27,13 +27,15 @@ METRICS = "metrics.jsonl"
 
 
 def headline(row: Mapping[str, Any]) -> tuple[str, float | None]:
-    """What a row is judged by, and its value: the score, or the return where there is no score; None where it was not scored."""
+    """What a row is judged by, and its value: the score, or the return where there is no score; None where
+    it was not scored."""
     name = "score" if row.get("score") is not None else "return"
     return name, row.get(name)
 
 
 class Marks(msgspec.Struct, frozen=True, kw_only=True):
-    """How long each log file was at a checkpoint, and the SHA-256 of that much of `metrics.jsonl`; old checkpoints have no digest.
+    """How long each log file was at a checkpoint, and the SHA-256 of that much of `metrics.jsonl`; old
+    checkpoints have no digest.
 
     Event files contain times, so their digests would differ between equal runs; they can be rebuilt anyway.
     """

@@ -45,19 +45,21 @@ class Learners(Protocol):
     def advance(self, start: int, updates: int | None = None, then: int | None = None) -> SeedMetrics:
         """Make a block of updates from update `start` on, for every seed.
 
-        `updates` is the number of updates if it is not the usual one (another program is compiled), and `then` is the next number.
+        `updates` is the number of updates if it is not the usual one (another program is compiled), and
+        `then` is the next number.
         """
 
 
 class SideBySide:
-    """Each seed runs the same compiled program on a thread of its own: on a CPU this uses every core and wastes no work.
+    """Each seed runs the same compiled program on a thread of its own: on a CPU this uses every core and
+    wastes no work.
 
     A seed gives the same results as when it is trained alone.
     """
 
     def __init__(self, block: Block, states: Sequence[Any], rows: Batch, keys: Sequence[Array]):
         self._states = list(states)
-        self._rows = jax.tree.map(jnp.asarray, rows)
+        self._rows = jax.device_put(rows)  # jnp.asarray would compile a program for each number of rows
         self._keys = list(keys)
         self._block = block
         self._pool = ThreadPoolExecutor(min(len(self._states), len(available_cores())))
@@ -197,7 +199,8 @@ def _sized(block: Block, updates: int | None) -> Block:
 def make_learners(
     algorithm: Algorithm[Any], updates: int, states: Sequence[Any], rows: Batch, keys: Sequence[Array]
 ) -> Learners:
-    """Parallel threads on a CPU (vmap is slower there), vectorised on accelerators, from disk if the data is memory-mapped."""
+    """Parallel threads on a CPU (vmap is slower there), vectorised on accelerators, from disk if the data
+    is memory-mapped."""
     observation: Any = rows.observation
     if isinstance(observation, np.memmap):
         return OnDisk(algorithm, updates, states, rows, keys)

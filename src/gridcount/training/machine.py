@@ -29,6 +29,9 @@ PACKAGES = (
 )
 
 
+THREADS = "PJRT_NPROC"  # the variable from which JAX reads how many threads share one multiplication
+
+
 class Start(msgspec.Struct, frozen=True):
     """The fields of an `environment.json` entry that other modules read; old runs may lack some."""
 
@@ -37,6 +40,7 @@ class Start(msgspec.Struct, frozen=True):
     platform: str | None = None
     cores: int | None = None
     cores_used: int | None = None
+    threads: int | None = None
     devices: tuple[str, ...] = ()
     versions: dict[str, str] = {}
 
@@ -79,10 +83,33 @@ def describe_machine() -> dict[str, Any]:
         "platform": platform.platform(),
         "cores": os.cpu_count(),
         "cores_used": len(available_cores()) if jax.default_backend() == "cpu" else None,
+        "threads": _threads(),
         "devices": [str(device) for device in jax.devices()],
         "versions": {package: _version(package) for package in PACKAGES},
         "command": sys.argv[1:],
     }
+
+
+def limit_threads(directory: Path | None = None) -> None:
+    """Compute each seed on one thread, unless the user set PJRT_NPROC; call it before JAX starts.
+
+    A seed's matrices are too small to gain from a second core. The number of threads also changes the order
+    of additions and so the last bits: the run in `directory`, if there is one, keeps the number it began
+    with.
+    """
+    start = describe_starts(directory)[0] if directory is not None else Start()
+    # otherwise all seeds would share one thread of JAX
+    jax.config.update("jax_cpu_enable_async_dispatch", False)  # type: ignore[no-untyped-call]
+    recorded = start.threads or start.cores_used or 1
+    os.environ.setdefault(THREADS, str(max(1, min(recorded, len(available_cores())))))
+
+
+def _threads() -> int | None:
+    """The threads that share one multiplication; None on an accelerator."""
+    if jax.default_backend() != "cpu":
+        return None
+    given = os.environ.get(THREADS, "")
+    return int(given) if given.isdecimal() else len(available_cores())
 
 
 def peak_gigabytes() -> float | None:
@@ -100,7 +127,8 @@ def peak_gigabytes() -> float | None:
 
 
 def commit_of(file: Path) -> str:
-    """The commit of the repository that tracks a file; a package installed inside another repository has none."""
+    """The commit of the repository that tracks a file; a package installed inside another repository has
+    none."""
     try:
         _git(file, "ls-files", "--error-unmatch", file.name)
         return _git(file, "describe", "--always", "--dirty")

@@ -1,12 +1,10 @@
 """A run: a plan, a directory, and blocks of updates with evaluations and checkpoints between them."""
 
-import hashlib
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,21 +13,13 @@ import jax
 import numpy as np
 
 from gridcount import __version__
-from gridcount.algorithms import ALGORITHMS
-from gridcount.algorithms.contract import EPOCH, Prepared, Report, act, with_new_names
-from gridcount.algorithms.ranges import validate_ranges
-from gridcount.catalogue import unknown
-from gridcount.data.formats.cut import ActionUnits
+from gridcount.algorithms.contract import EPOCH, Prepared, Report, act
 from gridcount.data.quality.scan import logged_values
-from gridcount.data.split import Split
-from gridcount.evaluation.environments import dimensions, validate_dimensions
-from gridcount.evaluation.rollouts import Act, InUnits, evaluate
-from gridcount.files import archive, locked, read_record, validate_no_links, write_whole
+from gridcount.evaluation.rollouts import InUnits, evaluate
+from gridcount.files import archive, locked, validate_no_links
 from gridcount.files.archive import numbered, prune
-from gridcount.files.records import AtLeastOne, Count
 from gridcount.interrupts import Stop, stopping
 from gridcount.policy import store
-from gridcount.policy.actor import Actor
 from gridcount.policy.counts import LogCounts
 from gridcount.training import checkpoints, cloning
 from gridcount.training.checkpoints import BlockMetrics, Record
@@ -37,8 +27,9 @@ from gridcount.training.divergence import Diverged, find_divergence, metric_limi
 from gridcount.training.judging import LogJudge
 from gridcount.training.logs import METRICS, MetricLog, Row, read_rows
 from gridcount.training.loop import Learners, SeedMetrics, make_learners, seed_keys
-from gridcount.training.machine import describe_machine, read_starts
+from gridcount.training.plan import Plan, validate_plan, validate_same_plan, write_record
 from gridcount.training.progress import Display
+from gridcount.training.restoring import newest, policy_of
 from gridcount.transitions import Transitions
 
 OWN_FILES = (
@@ -63,129 +54,6 @@ class Interrupted(RuntimeError):
     """The user stopped the run; it can be resumed."""
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Everything that a run's result depends on, besides code and machine."""
-
-    dataset: str  # a name or a file
-    environment: str | None  # where policies are scored; None: they are not
-    algorithm: str
-    fields: dict[str, Any]  # the algorithm's hyper-parameters, without "auto"
-    seeds: tuple[Count, ...]
-    updates: AtLeastOne
-    evaluate_every: AtLeastOne
-    episodes: AtLeastOne
-    fingerprint: str  # of the data
-    scale_actions: bool = False  # how a file's actions were scaled to [-1, 1]
-    action_low: tuple[float, ...] = ()
-    action_high: tuple[float, ...] = ()
-    source: str = (
-        ""  # of a published name: "d4rl" or "generated"; "" for a file, and where it was not recorded
-    )
-    columns: dict[str, str] = field(
-        default_factory=dict
-    )  # of a table: role -> the columns that were named for it
-    hold_out: float = 0.0  # share of the episodes that training never sees
-    hold_out_seed: Count = 0  # which ones
-
-    def check(self) -> None:
-        """Raise ValueError for an invalid plan, before anything is computed."""
-        self.check_numbers()
-        if self.algorithm not in ALGORITHMS:
-            raise unknown("algorithm", self.algorithm, tuple(ALGORITHMS))
-        if self.environment is not None:
-            dimensions(self.environment)  # creates it, or raises the reason
-
-    def check_numbers(self) -> None:
-        """Raise ValueError for invalid numbers."""
-        self.split().check()
-        if not self.seeds or self.updates < 1 or self.evaluate_every < 1 or self.episodes < 1:
-            raise ValueError("seeds, updates, evaluate-every and episodes must all be at least 1")
-        if min(self.seeds) < 0:
-            raise ValueError(f"seed is {min(self.seeds)}; it must be at least 0")
-        if len(set(self.seeds)) < len(self.seeds):
-            twice = next(seed for seed in self.seeds if self.seeds.count(seed) > 1)
-            raise ValueError(f"seed {twice} is listed twice in {list(self.seeds)}; list each seed once")
-
-    def evaluates_after(self, done: int) -> bool:
-        """Whether policies are scored after this many updates: at every multiple of `evaluate_every`, and at the end."""
-        return done == self.updates or done % self.evaluate_every == 0
-
-    def split(self) -> Split:
-        """Which episodes are held out."""
-        return Split(self.hold_out, self.hold_out_seed)
-
-    def record(self) -> dict[str, Any]:
-        """The plan as files keep it; without a hold-out it reads as it did before there was one."""
-        values = asdict(self)
-        if not self.hold_out:
-            del values["hold_out"], values["hold_out_seed"]
-        return values
-
-    def action_units(self) -> ActionUnits:
-        """How the data's actions were scaled to [-1, 1]."""
-        return ActionUnits(self.scale_actions, self.action_low, self.action_high)
-
-    def block_after(self, done: int) -> int:
-        """How many updates come next: an epoch, or what is left to the next evaluation; 0 at the end."""
-        evaluation = min(done - done % self.evaluate_every + self.evaluate_every, self.updates)
-        return max(0, min(EPOCH, evaluation - done))
-
-    def make_algorithm(self) -> Any:
-        """The algorithm with this plan's hyper-parameters."""
-        if self.algorithm not in ALGORITHMS:
-            raise unknown("algorithm", self.algorithm, tuple(ALGORITHMS))
-        kind = ALGORITHMS[self.algorithm]
-        if lost := [name for name in self.fields if name not in kind.__dataclass_fields__]:
-            raise unknown(f"setting of {self.algorithm}", lost[0], tuple(kind.__dataclass_fields__))
-        algorithm = kind(
-            **{
-                name: tuple(value) if isinstance(value, list) else value
-                for name, value in self.fields.items()
-            }
-        )
-        validate_ranges(algorithm)
-        return algorithm
-
-
-def settings(algorithm: Any) -> dict[str, Any]:
-    """An algorithm's hyper-parameters, as a plan keeps them."""
-    values = {each.name: getattr(algorithm, each.name) for each in fields(algorithm)}
-    omitted = {
-        each.name
-        for each in fields(algorithm)
-        if each.metadata.get("added_later") and values[each.name] == each.default
-    }
-    return {name: value for name, value in values.items() if name not in omitted}
-
-
-def read_plan(directory: Path) -> Plan:
-    """The plan a run directory was made with."""
-    path = directory / "config.json"
-    if not path.exists():
-        raise FileNotFoundError(f"{directory}: not a run directory, it holds no config.json")
-    plan = read_record(path, Plan, "restore the file as the run wrote it, or start a new run", closed=True)
-    try:
-        plan.check_numbers()
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
-    known = (
-        with_new_names(ALGORITHMS[plan.algorithm], plan.fields)
-        if plan.algorithm in ALGORITHMS
-        else plan.fields
-    )
-    return replace(plan, fields=known)
-
-
-def algorithm_of(directory: Path) -> Any:
-    """The algorithm of a run, with the hyper-parameters it was made with."""
-    plan = read_plan(directory)
-    try:
-        return plan.make_algorithm()
-    except ValueError as error:
-        raise ValueError(f"{directory / 'config.json'}: {error}") from error
-
-
 def train(
     plan: Plan,
     prepared: Prepared,
@@ -201,9 +69,9 @@ def train(
 ) -> list[Row]:
     """Train a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics.
 
-    If `data` is given, policies are compared with it at every evaluation, their actions are in its units, and they are kept in the
-    folder `policy/`: as many as checkpoints, or `keep_policies`. A `judge` that was fitted before is reused.
-    `callback` receives every row of metrics; the run stops if it returns True.
+    If `data` is given, policies are compared with it at every evaluation, their actions are in its units, and
+    they are kept in the folder `policy/`: as many as checkpoints, or `keep_policies`. A `judge` that was
+    fitted before is reused. `callback` receives every row of metrics; the run stops if it returns True.
     """
     validate_plan(plan, prepared)
     kept = Kept.checked(keep, keep_policies, save_every)
@@ -238,15 +106,6 @@ class Kept(NamedTuple):
         return cls(checkpoints, policies, seconds)
 
 
-def validate_plan(plan: Plan, prepared: Prepared) -> None:
-    """Raise ValueError if the plan is invalid for this data, before a directory is created."""
-    plan.check()
-    if plan.environment is not None:
-        validate_dimensions(
-            plan.environment, prepared.rows.observation.shape[1], prepared.rows.action.shape[1]
-        )
-
-
 def _train(
     plan: Plan,
     prepared: Prepared,
@@ -258,7 +117,7 @@ def _train(
     callback: Stops,
 ) -> list[Row]:
     keys = [seed_keys(seed) for seed in plan.seeds]
-    states, record = _newest(directory, plan, prepared)
+    states, record = newest(directory, plan, prepared)
     write_record(directory, plan)
     log = _open_log(directory, plan, record)
     last_save = time.monotonic()
@@ -290,17 +149,6 @@ def _train(
                 raise Interrupted(f"stopped at update {training.done:,}; all files are in {directory}")
         training.finish(_reporting(display, "", stop))
     return read_rows(directory)
-
-
-def _newest(directory: Path, plan: Plan, prepared: Prepared) -> tuple[list[Any] | None, Record]:
-    """The states and the record of a run's newest checkpoint; without a checkpoint, None and an empty record."""
-    saved = numbered(directory / "checkpoints")
-    if not saved:
-        return None, Record(updates=0, pending=[], sizes={})
-    states, record = _restore(saved[-1], [_template(prepared)] * len(plan.seeds), plan)
-    checkpoints.validate_rows_kept(directory, saved, record)
-    store.forget_after(directory / store.FOLDER, record.updates)
-    return states, record
 
 
 def _open_log(directory: Path, plan: Plan, record: Record) -> MetricLog:
@@ -348,7 +196,7 @@ class _Training:
         states, observation_dim = self.learners.states, self.prepared.rows.observation.shape[1]
         evaluations = _evaluate(self.plan, self.act, states, self.done, in_units, observation_dim)
         if self.judge is not None:
-            measured = [self.judge.measure(_policy(self.act, state)) for state in states]
+            measured = [self.judge.measure(policy_of(self.act, state)) for state in states]
             evaluations = [each | more for each, more in zip(evaluations, measured, strict=True)]
         rows = list(_rows(self.plan, self.done, self.pending, evaluations))
         for row in rows:
@@ -390,7 +238,8 @@ class _Training:
         )  # last: a folder with this file is a complete policy
 
     def finish(self, report: Report) -> None:
-        """Add what a guard needs to the policies, where it is missing: the log's states and a clone of its behaviour."""
+        """Add what a guard needs to the policies, where it is missing: the log's states and a clone of its
+        behaviour."""
         folder = self.directory / store.FOLDER
         if self.data is None or not (folder / store.FACTS).exists():
             return
@@ -406,15 +255,6 @@ class _Training:
         last = f"The last good checkpoint is {kept[-1]}. " if kept else "No checkpoint had been written yet. "
         q = float(metrics["q_data"][self.plan.seeds.index(seed)]) if "q_data" in metrics else None
         return Diverged(seed, what, self.done, f"{last}{why_diverged(self.prepared, self.data, q)}")
-
-
-def host_actor(prepared: Prepared, state: Any) -> Actor:
-    """A state's policy as NumPy arrays."""
-    made = prepared.algorithm.actor(state)
-    actor: Actor = jax.tree.map(
-        lambda leaf: np.asarray(leaf) if hasattr(leaf, "shape") else leaf, made
-    )  # flags stay as they are
-    return actor
 
 
 def policy_facts(plan: Plan, data: Transitions) -> store.Facts:
@@ -434,64 +274,9 @@ def policy_facts(plan: Plan, data: Transitions) -> store.Facts:
     )
 
 
-def restore_policies(directory: Path, prepared: Prepared) -> tuple[list[Any], list[Act], int]:
-    """The states and deterministic policies in a run's newest checkpoint, one per seed, and their number of updates."""
-    plan = read_plan(directory)
-    saved = numbered(directory / "checkpoints")
-    if not saved:
-        raise FileNotFoundError(f"{directory}: the run has no checkpoint yet; wait until it has written one")
-    states, record = _restore(saved[-1], [_template(prepared)] * len(plan.seeds), plan)
-    acting = jax.jit(partial(act, prepared.algorithm))
-    return states, [_policy(acting, state) for state in states], record.updates
-
-
-def validate_same_plan(directory: Path, plan: Plan) -> None:
-    """Raise ValueError if a resumed run has another plan; only its number of updates may grow."""
-    before, after = (json.loads(json.dumps(asdict(each))) for each in (read_plan(directory), plan))
-    if after["updates"] < before["updates"]:
-        raise ValueError(
-            f"{directory}: the run was planned for {before['updates']:,} updates, more than --updates {after['updates']:,}"
-        )
-    free = {"updates"}
-    if before["fingerprint"] == after["fingerprint"]:
-        free |= {"dataset", "source", "columns"}  # the same rows, whatever their path and names
-    before, after = (each | each.pop("fields") | dict.fromkeys(free) for each in (before, after))
-    changed = {
-        name: (before.get(name), after.get(name))
-        for name in before | after
-        if before.get(name) != after.get(name)
-    }
-    if changed:
-        listed = "; ".join(f"{name} was {old}, now {new}" for name, (old, new) in changed.items())
-        raise ValueError(
-            f"{directory}: cannot resume, because {listed}. Use the run's own flags, or start a new run"
-        )
-
-
-def fingerprint(data: Transitions) -> str:
-    """A digest of every column, so that a run is never continued on other data."""
-    digest = hashlib.sha256()
-    for column in (data.observation, data.action, data.reward, data.next_observation, data.terminated):
-        digest.update(np.ascontiguousarray(column).view(np.uint8).data)
-    return digest.hexdigest()[:16]
-
-
-def write_record(directory: Path, plan: Plan) -> None:
-    """Record the plan, and the machine and versions it runs on (one entry per start)."""
-    machine = describe_machine()
-    directory.mkdir(parents=True, exist_ok=True)
-    starts = read_starts(directory)
-    write_whole(directory / "config.json", json.dumps(plan.record(), indent=2) + "\n")
-    write_whole(directory / "environment.json", json.dumps([*starts, machine], indent=2) + "\n")
-
-
-def _template(prepared: Prepared) -> Any:
-    """The shapes and types of a state, without making one."""
-    return jax.eval_shape(lambda key: prepared.algorithm.init(key, prepared.rows), jax.random.key(0))
-
-
 def _reporting(display: Display, whose: str, stop: Stop) -> Report:
-    """A callback that reports training beside the run's to the display, and stops it if the user wants to stop."""
+    """A callback that reports training beside the run's to the display, and stops it if the user wants to
+    stop."""
 
     def report(what: str, done: int, updates: int) -> None:
         display.pretrained(f"{whose}{what}", done, updates)
@@ -503,27 +288,6 @@ def _reporting(display: Display, whose: str, stop: Stop) -> Report:
     return report
 
 
-def _restore(path: Path, templates: list[Any], plan: Plan) -> tuple[list[Any], Record]:
-    expected = {
-        f"seed{seed}{name}": leaf
-        for seed, template in zip(plan.seeds, templates, strict=True)
-        for name, leaf in checkpoints.named(template).items()
-    }
-    arrays = checkpoints.load(path, expected)
-    record = checkpoints.read_record(path, arrays)
-    checkpoints.validate_record(path, record, len(plan.seeds), plan.updates, plan.evaluate_every)
-    states = []
-    for seed, template in zip(plan.seeds, templates, strict=True):
-        prefix = f"seed{seed}"
-        own = {
-            name.removeprefix(prefix): array
-            for name, array in arrays.items()
-            if name.startswith((f"{prefix}.", f"{prefix}["))
-        }
-        states.append(checkpoints.unflatten(template, own, path))
-    return states, record
-
-
 def _evaluate(
     plan: Plan, act: Any, states: list[Any], done: int, in_units: InUnits | None, observation_dim: int
 ) -> list[dict[str, float]]:
@@ -533,7 +297,7 @@ def _evaluate(
     name, episodes = plan.environment, plan.episodes
     return [
         evaluate(
-            _policy(act, state),
+            policy_of(act, state),
             name,
             episodes,
             seed + 7919 * done,
@@ -542,11 +306,6 @@ def _evaluate(
         ).summary()
         for seed, state in zip(plan.seeds, states, strict=True)
     ]
-
-
-def _policy(act: Any, state: Any) -> Act:
-    """A state's policy as a function of NumPy arrays."""
-    return lambda observation: np.asarray(act(state, observation))
 
 
 def _rows(

@@ -1,4 +1,5 @@
-"""Data in memory: NumPy arrays, data frames, episodes. They are converted to a log like files, with the same checks."""
+"""Data in memory: NumPy arrays, data frames, episodes. They are converted to a log like files, with the
+same checks."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -44,7 +45,8 @@ def from_arrays(
     for role, values in arrays.items():
         if values.shape[:1] != rows or not rows:
             raise ValueError(
-                f"{name}: '{role}' has shape {values.shape}, 'observation' has {arrays['observation'].shape}; rows must agree"
+                f"{name}: '{role}' has shape {values.shape}, 'observation' has"
+                f" {arrays['observation'].shape}; rows must agree"
             )
     log = join(name, read_table(name, _arrays_table(name, arrays), Columns()), finish=tidy(Columns()))
     observation_names, action_names = names
@@ -170,7 +172,8 @@ def _columns(name: str, frame: Any) -> dict[str, NDArray[Any]]:
         return {str(column): np.asarray(values) for column, values in frame.items()}
     if not hasattr(frame, "columns"):
         raise TypeError(
-            f"{name}: {type(frame).__name__} is not a table; give a pandas or Polars data frame, a PyArrow table or a dict"
+            f"{name}: {type(frame).__name__} is not a table; give a pandas or Polars data frame, a PyArrow"
+            " table or a dict"
         )
     return {str(column): np.asarray(frame[column]) for column in frame.columns}
 

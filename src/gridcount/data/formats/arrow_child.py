@@ -1,7 +1,7 @@
 """A process that reads Parquet and Arrow files for `arrow_files`; users do not start it.
 
-Arrow aborts the whole process on some damaged files. Here only this process ends, and the command prints a message.
-It imports nothing heavy besides Arrow, so that it starts in a third of a second.
+Arrow aborts the whole process on some damaged files. Here only this process ends, and the command prints a
+message. It imports nothing heavy besides Arrow, so that it starts in a third of a second.
 """
 
 import io
@@ -33,9 +33,8 @@ class ParquetSource:
         if metadata.num_row_groups:
             group = metadata.row_group(0)
             values = sum(group.column(i).num_values for i in range(group.num_columns))
-            row_bytes = int(
-                32 * values / max(group.num_rows, 1)
-            )  # lists count by their elements; Arrow holds a batch several times
+            # lists count by their elements; Arrow holds a batch several times
+            row_bytes = int(32 * values / max(group.num_rows, 1))
         return {
             "names": list(self._file.schema_arrow.names),
             "rows": metadata.num_rows,
@@ -72,7 +71,7 @@ class ArrowSource:
 
 
 class QuerySource:
-    """A query of files by DuckDB, which reads nothing outside of one folder and writes nothing but temporary files."""
+    """A query of files by DuckDB, which reads only one folder and writes only temporary files."""
 
     def __init__(self, query: dict[str, Any], memory: int) -> None:
         import duckdb

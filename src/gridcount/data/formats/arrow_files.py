@@ -1,6 +1,8 @@
-"""Parquet and Arrow files, read in a child process: Arrow can abort on a damaged file, which becomes an error message here.
+"""Parquet and Arrow files, read in a child process: Arrow can abort on a damaged file, which becomes an error
+message here.
 
-The process is `arrow_child`. It reads each file in a fork of its own, is kept for the next file, and ends with this process.
+The process is `arrow_child`. It reads each file in a fork of its own, is kept for the next file, and ends
+with this process.
 """
 
 import atexit
@@ -116,6 +118,11 @@ class ArrowFile:
             try:
                 header, body = self._reader.answer()
             except ValueError as error:
+                if "malloc of size" in str(error):
+                    raise ValueError(
+                        f"{self._path}: needs more memory than this process may fill ({error});"
+                        " give it more, or write fewer columns"
+                    ) from error
                 way_out = "check --sql and the files" if self._what == "query" else "get the file again"
                 raise ValueError(
                     f"{self._path}: truncated or damaged {self._what} ({error}); {way_out}"
@@ -128,7 +135,7 @@ class ArrowFile:
 
 @contextmanager
 def open_arrow(path: Path, what: str = "Parquet", query: Query | None = None) -> Iterator[ArrowFile]:
-    """A Parquet or Arrow file, or a query of files, while it is read; ValueError names the file where it is damaged."""
+    """A Parquet or Arrow file, or a query of files, while it is read; ValueError names a damaged file."""
     if query is None and not path.is_file():  # reading a pipe would block
         raise FileNotFoundError(f"{path}: there is no such file; check the path")
     idle = _IDLE.setdefault(os.getpid(), [])

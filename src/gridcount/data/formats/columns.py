@@ -36,7 +36,8 @@ MISSING = ("error", "drop-rows", "drop-episodes", "carry-forward")  # what to do
 
 @dataclass(frozen=True)
 class Columns:
-    """How a table is read: its columns by role, each a name, a glob ('temp_*') or a comma list of both, and how it is written."""
+    """How a table is read: columns by role, each a name, a glob ('temp_*') or a comma list, and how it is
+    written."""
 
     # columns that the policy observes; default: observation(s), obs, state, or obs_* and the like
     observation: str | None = None
@@ -60,7 +61,7 @@ class Columns:
     decimal: str | None = None  # of text: ',' or '.'; default: recognised, with the thousands separator
     # of text, such as latin-1; default: UTF-8, UTF-16 with its mark, or else Latin-1
     encoding: str | None = None
-    # a SELECT that gives the table: of a database, or of files, which it calls log ("select * from log where ok")
+    # a SELECT that gives the table: of a database, or of files, which it calls log ("select * from log")
     sql: str | None = None
 
     def given(self) -> dict[str, str]:
@@ -88,9 +89,10 @@ class Columns:
 def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, list[str]]:
     """Column names of the table for each role that has any.
 
-    A glob excludes columns that another role names or finds by its default names, and '*' also excludes those of another role's
-    glob. So `--observation '*' --action valve --reward yield` works as expected. A glob that matches only default names keeps them.
-    A column with two roles is an error: a policy must not observe its own action.
+    A glob excludes columns that another role names or finds by its default names, and '*' also excludes those
+    of another role's glob. So `--observation '*' --action valve --reward yield` works as expected. A glob
+    that matches only default names keeps them. A column with two roles is an error: a policy must not observe
+    its own action.
     """
     wanted = {role: getattr(columns, role) for role in ROLES if getattr(columns, role)}
     items = {
@@ -130,12 +132,14 @@ def _validate(
     for role in ("reward", "terminated", "truncated", "episode", "time"):
         if len(roles.get(role, ())) > 1:
             raise ValueError(
-                f"{source}: the {role} must be one column, not {_listing(roles[role])}; name one with {_flag(role)} COLUMN"
+                f"{source}: the {role} must be one column, not {_listing(roles[role])}; name one with"
+                f" {_flag(role)} COLUMN"
             )
     for role in REQUIRED:
         if role not in roles:
             raise ValueError(
-                f"{source}: no column for the {role}; it has {_listing(names)}. Name it with {_flag(role)} COLUMN"
+                f"{source}: no column for the {role}; it has {_listing(names)}. Name it with {_flag(role)}"
+                " COLUMN"
             )
     owner: dict[str, str] = {}
     for role, members in roles.items():
@@ -147,12 +151,14 @@ def _validate(
     for name in categories:
         if owner[name] != "observation":
             raise ValueError(
-                f"{source}: --categorical names '{name}', which is the {owner[name]}; only observations can be categories"
+                f"{source}: --categorical names '{name}', which is the {owner[name]};"
+                " only observations can be categories"
             )
     count, next_count = len(roles["observation"]), len(roles.get("next_observation", roles["observation"]))
     if count != next_count:
         raise ValueError(
-            f"{source}: {count} columns of observations but {next_count} of next observations; name the same ones for both"
+            f"{source}: {count} columns of observations but {next_count} of next observations; name the same"
+            " ones for both"
         )
 
 
@@ -207,7 +213,8 @@ def _matches(
             near = difflib.get_close_matches(item, names, n=1, cutoff=0.5)
             hint = f"; did you mean '{near[0]}'?" if near else "."
             raise ValueError(
-                f"{source}: {_flag(role)} names '{item}', which no column matches{hint} It has {_listing(names)}"
+                f"{source}: {_flag(role)} names '{item}', which no column matches{hint} It has"
+                f" {_listing(names)}"
             )
         members += [name for name in hits if name not in members]
     return members

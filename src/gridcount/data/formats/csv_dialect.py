@@ -1,4 +1,4 @@
-"""How a text table is written: its encoding, delimiter, decimal mark, thousands separators and row of units."""
+"""How a text table is written: encoding, delimiter, decimal mark, thousands separators and row of units."""
 
 import csv
 import gzip
@@ -24,7 +24,8 @@ _EXPONENT = r"(?:[eE][-+]?\d+)?"
 _NUMBER = re.compile(rf"[-+]?[\d.,{GAPS}]*\d[\d.,{GAPS}]*{_EXPONENT}")
 _GROUPED = {  # decimal mark -> a number whose thousands are separated
     mark: re.compile(
-        rf"[-+]?[1-9]\d{{0,2}}(?:([{re.escape(other)}{GAPS}])\d{{3}})(?:\1\d{{3}})*(?:{re.escape(mark)}\d*)?{_EXPONENT}"
+        rf"[-+]?[1-9]\d{{0,2}}(?:([{re.escape(other)}{GAPS}])\d{{3}})(?:\1\d{{3}})*"
+        rf"(?:{re.escape(mark)}\d*)?{_EXPONENT}"
     )
     for mark, other in ((",", "."), (".", ","))
 }
@@ -41,7 +42,8 @@ class Dialect(NamedTuple):
     grouped: bool = False  # whether thousands are separated
 
     def plain(self, value: str) -> str:
-        """A number as Python writes it; with a decimal comma, a point that separates no thousands is not a number."""
+        """A number as Python writes it; with a decimal comma, other points than between thousands are
+        errors."""
         if self.grouped and _GROUPED[self.decimal].fullmatch(value.strip()):
             value = re.sub(rf"[{GAPS}{'.' if self.decimal == ',' else ','}]", "", value.strip())
         elif self.decimal == "," and "." in value:
@@ -58,7 +60,7 @@ def open_text(path: Path, encoding: str) -> Iterator[TextIO]:
             yield file
     except LookupError as error:
         raise ValueError(
-            f"{path}: --encoding {encoding} is not known; use utf-8, latin-1, utf-16 or another of Python's names"
+            f"{path}: --encoding {encoding} is not known; use utf-8, latin-1, utf-16 or another"
         ) from error
     except UnicodeError as error:
         where = f" at byte {error.start}" if isinstance(error, UnicodeDecodeError) else ""
@@ -97,7 +99,8 @@ def with_decimal(
     seen = {mark: next((cell for cell in found if found[cell] == mark), None) for mark in (",", ".", ",?")}
     if decimal is None and seen[","] and seen["."]:
         raise ValueError(
-            f"{path}: '{seen[',']}' has a decimal comma and '{seen['.']}' a decimal point; write all numbers alike, or give --decimal"
+            f"{path}: '{seen[',']}' has a decimal comma and '{seen['.']}' a decimal point;"
+            " write all numbers alike, or give --decimal"
         )
     if decimal is None and seen[",?"] and not seen[","] and not seen["."]:
         raise ValueError(
@@ -132,7 +135,7 @@ def is_number(text: str) -> bool:
 
 
 def _mark(cell: str) -> str:
-    """The decimal mark of a number, followed by '?' if it may separate thousands instead; '' if there is none."""
+    """The decimal mark of a number, with '?' if it may separate thousands instead; '' if there is none."""
     body = re.split("[eE]", cell.lstrip("+-"))[0]
     last = max(body.rfind(","), body.rfind("."))
     if last < 0:
@@ -181,7 +184,8 @@ def _header(path: Path, line: str) -> tuple[list[str], str]:
         )
     if "\0" in line:
         raise ValueError(
-            f"{path}: not readable as CSV (its first line holds NUL bytes); check that it is a text file, or give --encoding utf-16"
+            f"{path}: not readable as CSV (its first line holds NUL bytes); check that it is a text file,"
+            " or give --encoding utf-16"
         )
     if all(is_number(name) for name in names):
         raise ValueError(

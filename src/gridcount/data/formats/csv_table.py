@@ -1,4 +1,4 @@
-"""Text tables with NumPy's parser; columns with empty, true/false or text values are parsed value by value."""
+"""Text tables with NumPy's parser; columns with empty, true/false or text values are parsed by value."""
 
 import io
 import re
@@ -15,6 +15,7 @@ from gridcount import transitions
 from gridcount.data.formats.csv_dialect import WHITESPACE, Dialect, is_number, open_text, read_rows, spaced
 from gridcount.data.formats.log import Kinds
 
+BUFFER = 2**17  # characters read at once
 LONGEST_LINE = 2**26  # characters; a packed file can unpack to a line of any length
 TRUTH = {
     "true": 1.0,
@@ -33,7 +34,7 @@ ReportText = Callable[[str, str, int], None]  # receives a column, a value that 
 def csv_pieces(
     path: Path, dialect: Dialect, names: list[str], kinds: Kinds, report_text: ReportText
 ) -> Iterator[dict[str, NDArray[Any]]]:
-    """Columns of numbers by name, some rows at a time; empty is NaN. Columns in `kinds` may be text, and ids keep all digits."""
+    """Columns of numbers by name, some rows at a time; empty is NaN. Columns in `kinds` may be text."""
     with open_text(path, dialect.encoding) as file:
         start, header = 0, 1 + bool(dialect.units)
         for lines in _blocks(path, file):
@@ -50,13 +51,14 @@ def csv_pieces(
 def _blocks(path: Path, file: TextIO) -> Iterator[list[str]]:
     """Whole lines, some megabytes at a time; a quoted cell may span several lines."""
     rest = ""
-    while text := file.read(max(transitions.CHUNK_BYTES // 4, 1)):
+    while text := _read(file, max(transitions.CHUNK_BYTES // 4, 1)):
         if text.endswith("\r"):
             text += file.read(1)
         rest += text
         if len(rest) > max(LONGEST_LINE, transitions.CHUNK_BYTES):
             raise ValueError(
-                f"{path}: a line or a quoted cell is longer than {LONGEST_LINE:,} characters; is a quote missing?"
+                f"{path}: a line or a quoted cell has more than {LONGEST_LINE:,} characters; is a quote"
+                " missing?"
             )
         if not rest.endswith(("\n", "\r")) and "\n" not in text and "\r" not in text:
             continue
@@ -69,6 +71,16 @@ def _blocks(path: Path, file: TextIO) -> Iterator[list[str]]:
             yield lines[:cut]
     if rest:
         yield io.StringIO(rest, newline="").readlines()
+
+
+def _read(file: TextIO, count: int) -> str:
+    """At most so many characters; asking for all at once would take the memory of all, whatever the file
+    holds."""
+    parts = []
+    while count > 0 and (text := file.read(min(count, BUFFER))):
+        parts.append(text)
+        count -= len(text)
+    return "".join(parts)
 
 
 def _columns(
@@ -132,7 +144,8 @@ def _filled(lines: Iterable[str], delimiter: str) -> Iterator[str]:
 
 
 def _looks_uneven(lines: list[str], delimiter: str, width: int) -> bool:
-    """Whether a line may hold more or fewer values than the header has names; quoted values are not parsed here."""
+    """Whether a line may hold more or fewer values than the header has names; quoted values are not parsed
+    here."""
     return any(line.count(delimiter) != width - 1 or '"' in line for line in lines if line.strip("\r\n"))
 
 

@@ -45,7 +45,8 @@ class ActionUnits:
 
 @dataclass(frozen=True)
 class Cut:
-    """The rows of a log that become transitions; they are validated first, so that they can be read in chunks."""
+    """The rows of a log that become transitions; they are validated first, so that they can be read in
+    chunks."""
 
     log: Log
     name: str
@@ -74,9 +75,9 @@ class Cut:
         if log.next_observation is not None:
             next_observation = log.next_observation[part]
         else:
-            # A terminal row is kept, because its reward and its end are needed. Nothing is bootstrapped from its successor, which
-            # the file does not hold, so its own observation is used: pairing it with the row below, as D4RL's own loader does,
-            # would count a jump into another episode's first state.
+            # A terminal row is kept, because its reward and its end are needed. Nothing is bootstrapped from
+            # its successor, which the file does not hold, so its own observation is used: pairing it with the
+            # row below, as D4RL's own loader does, would count a jump into another episode's first state.
             own = np.flatnonzero(keep)
             next_observation = log.observation[part.start : part.stop + 1][own + ~terminated[own]]
         return {
@@ -115,10 +116,11 @@ def cut(
 ) -> Cut:
     """Select the rows of a log that become transitions; raises ValueError for invalid values.
 
-    An episode ends at a terminal, or without one where it was truncated; if both are set, it is terminal. Where the log has
-    no next observations, a row's successor is the next row of its episode, so the last row of an episode that was cut off has none
-    and is dropped. Actions are mapped linearly to [-1, 1] from `action_bounds`, or with `scale_actions` from the bounds the file
-    declares or else from the range of the data; both ends are kept so that `Transitions.in_units` can undo it.
+    An episode ends at a terminal, or without one where it was truncated; if both are set, it is terminal.
+    Where the log has no next observations, a row's successor is the next row of its episode, so the last row
+    of an episode that was cut off has none and is dropped. Actions are mapped linearly to [-1, 1] from
+    `action_bounds`, or with `scale_actions` from the bounds the file declares or else from the range of the
+    data; both ends are kept so that `Transitions.in_units` can undo it.
     """
     if log.problems:
         raise log.problems[0]
@@ -141,7 +143,8 @@ def cut(
         )  # the row before a dropped one becomes the last of its episode
     if not keep.any():
         raise ValueError(
-            f"{log.source}: no transition remains, because every episode has one row and 'next_observations' is missing"
+            f"{log.source}: no transition remains, because every episode has one row and 'next_observations'"
+            " is missing"
         )
     return Cut(log, log.source if name is None else name, keep, end, units)
 
@@ -161,12 +164,14 @@ def action_units(log: Log, scale_actions: bool, bounds: Bounds | None) -> tuple[
         for flag, end in zip(("--action-low", "--action-high"), given, strict=True):
             if end.shape not in ((1,), (dims,)):
                 raise ValueError(
-                    f"{log.source}: {flag} gives {end.size} numbers for {dims} actions; give one for all or one for each"
+                    f"{log.source}: {flag} gives {end.size} numbers for {dims} actions; give one for all or"
+                    " one for each"
                 )
         low, high = (np.broadcast_to(end, dims).copy() for end in given)
         if not (np.isfinite(low).all() and np.isfinite(high).all() and (low < high).all()):
             raise ValueError(
-                f"{log.source}: actions cannot lie between {low} and {high}; --action-low must be below --action-high"
+                f"{log.source}: actions cannot lie between {low} and {high}; --action-low must be below"
+                " --action-high"
             )
         return low, high
     if not scale_actions:
@@ -215,7 +220,8 @@ def _validate_bounds(log: Log, units: tuple[Float, Float], given: bool) -> None:
             row, d = (int(i) for i in np.argwhere(beyond)[0])
             bounds = f"{units[0][d]:.9g} to {units[1][d]:.9g}"
             raise ValueError(
-                f"{log.source}: column '{log.action_names[d]}' holds {action[row, d]:.9g} at row {start + row}, outside the bounds "
+                f"{log.source}: column '{log.action_names[d]}' holds {action[row, d]:.9g} at row"
+                f" {start + row}, outside the bounds "
                 f"{'given' if given else 'the file declares'}, {bounds}; {bounds_advice(given)}"
             )
         start += len(action)

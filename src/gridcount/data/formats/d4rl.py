@@ -35,7 +35,8 @@ MATRICES = ("observations", "actions", "next_observations")  # the rest hold one
 def write_hdf5(
     path: str | Path, columns: Mapping[str, NDArray[Any]], attributes: Mapping[str, str | int | float]
 ) -> None:
-    """Write columns (a name may hold a '/', as infos/goal does) and attributes; `path` appears complete or not at all."""
+    """Write columns (a name may hold a '/', as infos/goal does) and attributes; `path` appears complete or
+    not at all."""
     # The incomplete file is locked already, so HDF5 must not lock it too.
     with whole_file(Path(path)) as partial, h5py.File(partial.name, "w", locking=False) as file:
         for key, column in columns.items():
@@ -49,7 +50,8 @@ def read_hdf5(path: str | Path, name: str | None = None) -> Transitions:
 
 
 def hdf5_pieces(path: str | Path) -> Iterator[Log]:
-    """The log in a D4RL file, its (rows, 1) rewards, float flags and doubles made uniform; values are not validated yet."""
+    """The log in a D4RL file, its (rows, 1) rewards, float flags and doubles made uniform; values are not
+    validated yet."""
     path, source = Path(path), str(path)
     problems: Problems = {}
     with _columns(path) as columns:
@@ -86,12 +88,14 @@ def row_bytes(columns: Iterable[h5py.Dataset]) -> int:
 def checked(
     source: str, key: str, dataset: h5py.Dataset, rows: int, whose: str = "'observations'"
 ) -> h5py.Dataset:
-    """A column with the expected number of rows; a damaged shape raises ValueError before HDF5 allocates it."""
+    """A column with the expected number of rows; a damaged shape raises ValueError before HDF5 allocates
+    it."""
     if not dataset.shape:
         raise ValueError(f"{source}: '{key}' is a single value; expected one per row, so get the file again")
     if len(dataset) != rows:
         raise ValueError(
-            f"{source}: '{key}' has {len(dataset)} rows, {whose} has {rows}; the file is inconsistent, get it again"
+            f"{source}: '{key}' has {len(dataset)} rows, {whose} has {rows}; the file is inconsistent, get"
+            " it again"
         )
     validate_size(source, key, dataset)
     validate_numeric(source, key, dataset.dtype)
@@ -105,7 +109,8 @@ def _columns(path: Path) -> Iterator[dict[str, h5py.Dataset]]:
         raise FileNotFoundError(f"{path}: there is no such file; check the path")
     if not h5py.is_hdf5(path):
         raise ValueError(
-            f"{path}: not an HDF5 file ({path.stat().st_size:,} bytes); D4RL's files are HDF5, so check the path or download it again"
+            f"{path}: not an HDF5 file ({path.stat().st_size:,} bytes); D4RL's files are HDF5, so check the"
+            " path or download it again"
         )
     with open_hdf5(path) as file:
         found = {key: find_in_file(file, key) for key in REQUIRED + OPTIONAL}
@@ -113,7 +118,8 @@ def _columns(path: Path) -> Iterator[dict[str, h5py.Dataset]]:
         missing = [key for key in REQUIRED if key not in columns]
         if missing:
             raise ValueError(
-                f"{path}: key '{missing[0]}' is missing; it has {sorted(map(str, file))}. D4RL's layout needs {', '.join(REQUIRED)}"
+                f"{path}: key '{missing[0]}' is missing; it has {sorted(map(str, file))}. D4RL's layout"
+                f" needs {', '.join(REQUIRED)}"
             )
         rows = len(columns["observations"]) if columns["observations"].shape else 0
         yield {key: checked(str(path), key, column, rows) for key, column in columns.items()}

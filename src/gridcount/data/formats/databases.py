@@ -16,6 +16,9 @@ from gridcount.data.formats.rows import text_error
 from gridcount.transitions import chunk_rows
 
 POSTGRES = ("postgresql://", "postgres://")
+POSTGRES_TABLES = (
+    "select table_name from information_schema.tables where table_schema = any(current_schemas(false))"
+)
 VALUE_BYTES = 100  # of a value as a Python object, about
 READ = {  # what a query may do in SQLite: read, call functions and recurse
     sqlite3.SQLITE_SELECT,
@@ -32,14 +35,15 @@ def is_postgres(name: str) -> bool:
 
 
 def validate_no_password(address: str) -> None:
-    """Raise ValueError for an address with a password, which would be written into runs and lists of processes."""
+    """Raise ValueError for an address with a password, which runs and lists of processes would show."""
     if not is_postgres(address):
         return
     parts = urlsplit(address)
     if parts.password is not None or any("password" in key.lower() for key in parse_qs(parts.query)):
         raise ValueError(
-            "the address holds a password, which would be recorded; leave it out, and give it in the environment variable PGPASSWORD"
-            " or in the file ~/.pgpass"
+            "the address holds a password, which would be recorded; leave it out, and give it in the"
+            " environment"
+            " variable PGPASSWORD or in the file ~/.pgpass"
         )
 
 
@@ -76,8 +80,8 @@ def open_postgres(address: str, sql: str | None) -> Iterator[OpenTable]:
     try:
         with psycopg.connect(address) as connection:
             connection.read_only = True
-            names = "select table_name from information_schema.tables where table_schema = any(current_schemas(false))"
-            query = sql or _only_table(address, [name for (name,) in connection.execute(names).fetchall()])
+            found = connection.execute(POSTGRES_TABLES).fetchall()
+            query = sql or _only_table(address, [name for (name,) in found])
             with connection.cursor("gridcount") as cursor:  # a name makes it a cursor of the server
                 cursor.execute(query.encode())
                 yield _table(address, [each.name for each in cursor.description or ()], cursor.fetchmany)

@@ -85,18 +85,21 @@ def validate_size(source: str, key: str, dataset: h5py.Dataset) -> None:
     most = MOST_COMPRESSED * Path(dataset.file.filename).stat().st_size
     if dataset.nbytes > most or piece > most:
         raise ValueError(
-            f"{source}: '{key}' claims shape {dataset.shape}, more than the file can hold; it is damaged, get it again"
+            f"{source}: '{key}' claims shape {dataset.shape}, more than the file can hold; it is damaged,"
+            " get it again"
         )
     if len(_compressions(dataset)) > 1:
         raise ValueError(
-            f"{source}: '{key}' is compressed more than once, so its size is unknown; write it with one compression"
+            f"{source}: '{key}' is compressed more than once, so its size is unknown; write it with one"
+            " compression"
         )
     if (largest := _largest_stored(dataset)) > 2 * piece + SLACK:
         size = f"stored in a chunk of {largest:,} bytes, but its values take {piece:,}"
         raise ValueError(f"{source}: '{key}' is {size}; it is damaged, get it again")
     if piece > memory_limit() / 2:
         raise ValueError(
-            f"{source}: '{key}' is stored in chunks of {piece / 2**30:.1f} GiB, too large for this machine's memory"
+            f"{source}: '{key}' is stored in chunks of {piece / 2**30:.1f} GiB, too large for this machine's"
+            " memory"
         )
 
 

@@ -1,6 +1,8 @@
-"""A log as read from a file: arrays with fixed names, not validated yet. Readers make it, and `check` and training validate it.
+"""A log as read from a file: arrays with fixed names, not validated yet. Readers make it, and `check` and
+training validate it.
 
-Readers give a log in pieces, each a Log of some rows; `join` puts the pieces together in memory, `spooled` on disk.
+Readers give a log in pieces, each a Log of some rows; `join` puts the pieces together in memory, `spooled` on
+disk.
 """
 
 import shutil
@@ -37,7 +39,7 @@ Problems = dict[
 
 
 Arrays = Mapping[str, NDArray[Any]]
-# Columns that may be text. An id keeps all digits, a time may be a date, and a label is never taken for a number.
+# Columns that may be text. An id keeps all digits, a time may be a date, and a label is never a number.
 Kind = Literal["id", "time", "label"]
 Kinds = Mapping[str, Kind]
 
@@ -104,7 +106,8 @@ class Stored:
 
 @dataclass(frozen=True)
 class Log:
-    """Columns of one log or of a piece of it, rows in time order, episodes one after the other; values are not validated."""
+    """Columns of one log or of a piece of it, rows in time order, episodes one after the other; values are
+    not validated."""
 
     source: str  # the file or folder, for messages
     observation: Float32  # [rows, observation_dim]; as the other numbers, an array or a Stored column
@@ -120,9 +123,8 @@ class Log:
     action_low: Float32 | None = None  # [action_dim] bounds the file declares
     action_high: Float32 | None = None
     environment: Collected | None = None  # the recorded environment of the log
-    episode: NDArray[np.int64] | None = (
-        None  # [rows] number of the episode, if a column of the table has its id
-    )
+    # [rows] number of the episode, if a column of the table has its id
+    episode: NDArray[np.int64] | None = None
     time: NDArray[np.float64] | None = None  # [rows] if a column of the table has it
     reading: Reading | None = None  # of a table: what its rows need before they are in order
     notes: tuple[str, ...] = ()  # decisions of the reader, for the user
@@ -141,11 +143,13 @@ class Log:
             array = getattr(self, column)
             if array is not None and len(array) != rows:
                 raise ValueError(
-                    f"{self.source}: '{column}' has {len(array)} rows, 'observation' has {rows}; the file is inconsistent, get it again"
+                    f"{self.source}: '{column}' has {len(array)} rows, 'observation' has {rows}; the file is"
+                    " inconsistent, get it again"
                 )
         if self.next_observation is not None and self.next_observation.shape != self.observation.shape:
             raise ValueError(
-                f"{self.source}: observations have shape {self.observation.shape} and next observations {self.next_observation.shape};"
+                f"{self.source}: observations have shape {self.observation.shape} and next observations"
+                f" {self.next_observation.shape};"
                 " name the same columns for both"
             )
         name_dimensions(self)
@@ -170,7 +174,8 @@ Finish = Callable[[Log, Gather], Log]  # works on a whole log, and gathers the p
 
 
 def join(source: str, pieces: Iterable[Log], limit: float | None = None, finish: Finish | None = None) -> Log:
-    """One log of its pieces, in memory; TooLarge beyond `limit` bytes, by default all that this process may fill."""
+    """One log of its pieces, in memory; TooLarge beyond `limit` bytes, by default all that this process
+    may fill."""
 
     def gather(pieces: Iterable[Log]) -> Log:
         return _gather(source, pieces, _InMemory, memory_limit() if limit is None else limit, "memory")
@@ -215,7 +220,8 @@ def _gather(
         taken = max(taken + size, size * last.stated_rows // len(last) if not sinks else 0)
         if taken > limit:  # checked before more is unpacked: a small file can unpack to any size
             raise TooLarge(
-                f"{source}: unpacks to {taken / 2**30:.1f} GiB or more, but only {limit / 2**30:.1f} GiB of {where} are available;"
+                f"{source}: unpacks to {taken / 2**30:.1f} GiB or more, but only {limit / 2**30:.1f} GiB of"
+                f" {where} are available;"
                 " if it should be smaller, do not trust the file"
             )
         for column in (*NUMBERS, *KEYS, *FLAGS):
@@ -325,7 +331,8 @@ def matrix(source: str, key: str, column: NDArray[Any]) -> Float32:
 
 
 def actions(source: str, key: str, column: NDArray[Any]) -> Float:
-    """A column of actions: unchanged in single precision, else in double precision, which scaling may need."""
+    """A column of actions: unchanged in single precision, else in double precision, which scaling may
+    need."""
     validate_matrix(source, key, column.shape)
     return column if column.dtype == np.float32 else column.astype(np.float64, copy=False)
 
@@ -338,7 +345,8 @@ def rewards(source: str, key: str, column: NDArray[Any]) -> Float32:
 
 
 def flags(source: str, key: str, column: NDArray[Any], start: int, problems: Problems) -> Bool:
-    """A column of zeros and ones, of any type; the first other value is recorded. `start` is the piece's first row."""
+    """A column of zeros and ones, of any type; the first other value is recorded. `start` is the piece's
+    first row."""
     validate_vector(source, key, column.shape)
     column = column.reshape(len(column))
     as_flags: Bool = column.astype(bool)

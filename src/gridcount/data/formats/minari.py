@@ -63,21 +63,24 @@ def is_minari(folder: Path) -> bool:
 
 
 def minari_folder(dataset: str | Path) -> Path:
-    """The data folder of a dataset: a Minari folder, or an id such as `minari:D4RL/pen/human-v2` that Minari's own command downloaded."""
+    """The data folder of a dataset: a Minari folder, or an id such as `minari:D4RL/pen/human-v2` that
+    Minari's own command downloaded."""
     text = str(dataset)
     if text.startswith(PREFIX):
         dataset_id = text.removeprefix(PREFIX)
         found = find_minari(dataset_id)
         if found is None:
             raise FileNotFoundError(
-                f"{minari_root() / dataset_id}: there is no such Minari dataset here. Get it with: pip install 'gridcount[minari]' &&"
+                f"{minari_root() / dataset_id}: there is no such Minari dataset here. Get it with: pip"
+                " install 'gridcount[minari]' &&"
                 f" minari download {dataset_id}"
             )
         dataset = found
     folder = _data_folder(Path(dataset))
     if not is_minari(folder):
         raise FileNotFoundError(
-            f"{folder}: not a Minari dataset; expected main_data.hdf5, or metadata.json and Arrow files, in it"
+            f"{folder}: not a Minari dataset; expected main_data.hdf5, or metadata.json and Arrow files, in"
+            " it"
         )
     if folder != Path(dataset):
         validate_no_link(folder)
@@ -94,7 +97,8 @@ def minari_pieces(dataset: str | Path) -> Iterator[Log]:
     action_space = _space(metadata, "action_space")
     if action_space.get("type", "Box") != "Box":
         raise ValueError(
-            f"{folder}: actions are of type {action_space['type']}; only a Box of continuous actions is supported"
+            f"{folder}: actions are of type {action_space['type']}; only a Box of continuous actions is"
+            " supported"
         )
     low, high = (
         np.asarray(action_space[end], np.float32).reshape(-1) if end in action_space else None
@@ -107,7 +111,8 @@ def minari_pieces(dataset: str | Path) -> Iterator[Log]:
         found = steps.observations.shape[1:], steps.actions.shape[1:]
         if dims is not None and found != dims:
             raise ValueError(
-                f"{source}: episodes differ in the dimensions of their observations or actions; get the dataset again"
+                f"{source}: episodes differ in the dimensions of their observations or actions; get the"
+                " dataset again"
             )
         truncated = flags(source, "truncations", steps.truncations, start, problems)
         truncated[-1] |= steps.last
@@ -141,7 +146,8 @@ def _hdf5_steps(path: Path, key: str | None) -> Iterator[_Steps]:
             for column, field in zip(columns, COLUMNS, strict=True):
                 if column is None:
                     raise ValueError(
-                        f"{path}: truncated or damaged Minari file (no '{name}/{field}'); get the dataset again"
+                        f"{path}: truncated or damaged Minari file (no '{name}/{field}'); get the dataset"
+                        " again"
                     )
                 if not isinstance(column, h5py.Dataset):
                     raise ValueError(
@@ -164,7 +170,8 @@ def _arrow_steps(folder: Path, key: str | None) -> Iterator[_Steps]:
         import pyarrow  # noqa: F401
     except ImportError as error:
         raise ValueError(
-            f"{folder}: Minari's Arrow layout needs pyarrow ({error}). Install it with: pip install 'gridcount[tables]'"
+            f"{folder}: Minari's Arrow layout needs pyarrow ({error}). Install it with: pip install"
+            " 'gridcount[tables]'"
         ) from error
     from gridcount.data.formats.parquet_table import from_arrow
 
@@ -174,9 +181,8 @@ def _arrow_steps(folder: Path, key: str | None) -> Iterator[_Steps]:
                 raise ValueError(
                     f"{path}: truncated or damaged Minari file (no column '{lost[0]}'); get the dataset again"
                 )
-            left = (
-                file.rows - 1
-            )  # actions, rewards and flags are padded by one row to the length of the observations
+            # actions, rewards and flags are padded by one row to the length of the observations
+            left = file.rows - 1
             for table in file.batches(chunk_rows(file.row_bytes), list(COLUMNS), overlap=1):
                 observations = table.column("observations")
                 if key is not None:
@@ -255,7 +261,8 @@ def _observation_key(folder: Path, space: dict[str, Any]) -> tuple[str | None, t
         return None, ()
     if kind == "Box":
         raise ValueError(
-            f"{folder}: observations have shape {space['shape']}, such as images; only flat vectors are supported"
+            f"{folder}: observations have shape {space['shape']}, such as images; only flat vectors are"
+            " supported"
         )
     parts = space.get("subspaces", space.get("spaces", {})) if kind == "Dict" else {}
     if "observation" in parts:
@@ -264,7 +271,8 @@ def _observation_key(folder: Path, space: dict[str, Any]) -> tuple[str | None, t
             f"observations are a Dict: 'observation' is used, {', '.join(rest) or 'nothing'} is ignored",
         )
     raise ValueError(
-        f"{folder}: observations are of type {kind}{f' with {sorted(parts)}' if parts else ''}; only flat numbers are supported,"
+        f"{folder}: observations are of type {kind}{f' with {sorted(parts)}' if parts else ''}; only flat"
+        " numbers are supported,"
         " so write them to a table and import it with: gridcount data import FILE --name NAME"
     )
 

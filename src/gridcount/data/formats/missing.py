@@ -22,12 +22,12 @@ class Cost(NamedTuple):
 
     def in_words(self, rows: int, episodes: int) -> str:
         """The choices, for a log of so many rows and episodes."""
-        first = (
-            f", and leaves out {self.unfilled:,} rows that have none before" if self.unfilled else ""
-        )
+        first = f", and leaves out {self.unfilled:,} rows that have none before" if self.unfilled else ""
         return (
-            f"choose with --missing: drop-rows leaves out {self.rows:,} of {rows:,} rows and cuts their episodes there;"
-            f" drop-episodes leaves out {self.episodes:,} of {episodes:,} episodes ({self.episode_rows:,} rows);"
+            f"choose with --missing: drop-rows leaves out {self.rows:,} of {rows:,} rows and cuts their"
+            " episodes"
+            f" there; drop-episodes leaves out {self.episodes:,} of {episodes:,} episodes"
+            f" ({self.episode_rows:,} rows);"
             f" carry-forward repeats the value before, for {self.values:,} values{first}"
         )
 
@@ -55,7 +55,7 @@ def missing_advice(log: Log) -> str:
 
 
 def without_missing(log: Log, how: str) -> Iterator[Log]:
-    """The log in pieces without missing values; an episode is cut where rows are left out, so that no transition spans the gap."""
+    """The log in pieces without missing values; no transition spans rows that are left out."""
     drop = np.zeros(len(log), bool)
     for part, filled in _filled(log):
         columns = (
@@ -69,8 +69,8 @@ def without_missing(log: Log, how: str) -> Iterator[Log]:
     truncated[:-1] |= drop[1:] & ~drop[:-1] & ~log.end[:-1]
     if drop.all():
         raise ValueError(
-            f"{log.source}: --missing {how} leaves no row, because every {'row' if how != 'drop-episodes' else 'episode'}"
-            " has a missing value; leave out the column that is missing most"
+            f"{log.source}: --missing {how} leaves no row, because values are missing everywhere; leave out"
+            " the column that is missing most"
         )
     note = _note(how, int(drop.sum()), len(log))
     for part, filled in _filled(log):
@@ -96,7 +96,7 @@ def _note(how: str, dropped: int, rows: int) -> str:
 
 
 def _filled(log: Log) -> Iterator[tuple[slice, dict[str, Float]]]:
-    """Rows, some at a time, with the value before in place of each missing one of the same episode; NaN where there is none."""
+    """Rows, some at a time, with the value before in place of each missing one; NaN where there is none."""
     names = [name for name in NUMBERS if getattr(log, name) is not None]
     end, before = log.end, dict[str, Float]()
     for part in chunks(len(log), 12 * log.observation.shape[1] + 8 * log.action.shape[1]):

@@ -108,7 +108,8 @@ def _validate_room(path: Path, size: int) -> None:
     """Raise ValueError for arrays that would fill the disk, before the first is unpacked."""
     if size and size > (free := shutil.disk_usage(folder := make_cache_folder("spool")).free):
         raise ValueError(
-            f"{path}: unpacks to {size:,} bytes, but {folder} has only {free:,} free; free disk space, or set the environment"
+            f"{path}: unpacks to {size:,} bytes, but {folder} has only {free:,} free; free disk space, or"
+            " set the environment"
             " variable GRIDCOUNT_HOME to another folder; if it should be smaller, do not trust the file"
         )
 
@@ -139,7 +140,8 @@ class Column:
         )
 
     def _unpack(self) -> NDArray[Any]:
-        """An array that is stored one column after the other, unpacked once; large ones into a temporary file."""
+        """An array that is stored one column after the other, unpacked once; large ones into a temporary
+        file."""
         if not self.spooled:
             return self._member.read()
         folder = make_cache_folder("spool")
@@ -161,7 +163,8 @@ def _named_errors(path: Path, name: str) -> Iterator[None]:
         raise
     except ValueError as error:
         raise ValueError(
-            f"{path}: '{name}' holds Python objects or is damaged ({error}); save plain numbers, because pickled data is never read"
+            f"{path}: '{name}' holds Python objects or is damaged ({error}); save plain numbers, because"
+            " pickled data is never read"
         ) from error
     except (*NOT_READABLE, zlib.error, OverflowError) as error:
         raise ValueError(f"{path}: '{name}' is truncated or damaged ({error}); get the file again") from error

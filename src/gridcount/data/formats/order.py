@@ -1,4 +1,4 @@
-"""Rows in the order of their episodes and times, for logs of any size: sorted runs on disk, merged one range of keys at a time."""
+"""Rows by episode and time, for logs of any size: sorted runs on disk, merged one range of keys at a time."""
 
 import tempfile
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ KEY = ("rank", "moment", "row")  # the order: episode, time, place in the file
 def in_order(log: Log, folder: Path) -> Iterator[Log]:
     """The rows of a table by episode, then by time where it is known, then as in the file.
 
-    With times, episodes are ordered by the time they start, then by their id; so the order of rows in the file does not matter.
+    With times, episodes are ordered by the time they start, then by their id, whatever the order of the file.
     """
     ranks = episode_ranks(log.reading, by_time=log.time is not None) if log.reading is not None else None
     dtype = _record_type(log)

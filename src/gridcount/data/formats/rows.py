@@ -64,7 +64,7 @@ def read_table(source: str, table: OpenTable, columns: Columns) -> Iterator[Log]
 
 
 def _category_columns(categories: list[str], roles: Mapping[str, list[str]]) -> dict[str, str]:
-    """Columns of categories -> the observed column whose categories they share: next observations share their observation's."""
+    """Columns of categories -> the observed column whose categories they share, for next observations."""
     following = zip(roles.get("next_observation", ()), roles["observation"], strict=False)
     return {name: name for name in categories} | {
         after: name for after, name in following if name in categories
@@ -79,8 +79,8 @@ def _codes(source: str, name: str, values: NDArray[Any], known: dict[str, int]) 
     numbers = [np.nan if each == MISSING else known.setdefault(str(each), len(known)) for each in distinct]
     if len(known) > MOST_CATEGORIES:
         raise ValueError(
-            f"{source}: '{name}' has more than {MOST_CATEGORIES} different values, such as '{distinct[0]}'; if it is a number, leave it"
-            " out of --categorical, otherwise group its values first"
+            f"{source}: '{name}' has more than {MOST_CATEGORIES} different values, such as '{distinct[0]}';"
+            " if it is a number, leave it out of --categorical, otherwise group its values first"
         )
     return np.asarray(numbers, np.float64)[inverse]
 
@@ -101,7 +101,8 @@ def _to_log(
     notes = []
     if not given and "episode" not in roles:
         notes.append(
-            "no column marks where episodes end, so the whole log is one episode; name one with --episode or --truncated"
+            "no column marks where episodes end, so the whole log is one episode;"
+            " name one with --episode or --truncated"
         )
     return Log(
         source=source,
@@ -135,7 +136,7 @@ def _stack(
 
 
 class _Keys:
-    """The episode and the time of each row, piece after piece; what is out of order is recorded in `reading`."""
+    """The episode and the time of each row, piece after piece; `reading` records what is out of order."""
 
     def __init__(
         self, source: str, roles: Mapping[str, list[str]], reading: Reading, problems: Problems
@@ -145,7 +146,7 @@ class _Keys:
         self.rows, self.last_id, self.last = 0, None, (-1, -np.inf)
 
     def next(self, arrays: Arrays, rows: int) -> tuple[NDArray[np.int64] | None, NDArray[np.float64] | None]:
-        """[rows] number of the episode and time of the next rows, each None if the table has no such column."""
+        """[rows] number of the episode and time of the next rows, each None without such a column."""
         episode = None if self.episode is None else self._numbers(self.episode, arrays[self.episode])
         time = None
         if self.time is not None:
@@ -212,7 +213,8 @@ def _seconds(
     bad = np.flatnonzero(~np.isfinite(seconds))
     if len(bad):
         row = start + int(bad[0])
-        message = f"{source}: '{name}' holds '{values[bad[0]]}' at row {row}, which is not a time; write numbers or ISO dates"
+        message = f"{source}: '{name}' holds '{values[bad[0]]}' at row {row}, which is not a time"
+        message += "; write numbers or ISO dates"
         problems.setdefault(name, BadValue(message, name, row))
     return seconds
 

@@ -44,19 +44,24 @@ def is_table(name: str) -> bool:
 
 
 def find_parts(name: str) -> list[Path]:
-    """The files of a table, in the order of their names with numbers by value; those of a folder may lie in folders below it."""
+    """The files of a table, also in folders below a folder, in the order of their names with numbers by
+    value."""
     path = Path(name)
     if is_glob(name):
         root = Path(path.anchor or ".")
         found = list(root.glob(str(path.relative_to(path.anchor) if path.anchor else path)))
     else:
         found = list(path.rglob("*")) if path.is_dir() else [path]
+        if any(
+            file.suffix.lower() in (".hdf5", ".h5") for file in found
+        ):  # a folder of datasets, not of parts
+            return []
     tables = (file for file in found if table_suffix(file) and file.is_file())
     return sorted((file for file in tables if not _is_hidden(file, path)), key=_by_number)
 
 
 def table_pieces(name: str | Path, columns: Columns | None = None) -> Iterator[Log]:
-    """The log in a table, its columns found by `columns` or by common names; `tidy` puts its rows in order."""
+    """The log in a table, its columns found by `columns` or common names; `tidy` puts rows in order."""
     columns = columns or Columns()
     with open_table(str(name), columns) as table:
         yield from read_table(str(name), table, columns)
@@ -93,7 +98,8 @@ def _open_parts(name: str, parts: list[Path], columns: Columns) -> Iterator[Open
             with _open_file(part, columns) as table:
                 if lacking := [each for each in wanted if each not in (*table.names, FILE)]:
                     raise ValueError(
-                        f"{part}: has no column '{lacking[0]}', which {parts[0].name} has; write all files with the same columns"
+                        f"{part}: has no column '{lacking[0]}', which {parts[0].name} has;"
+                        " write all files with the same columns"
                     )
                 own = [each for each in wanted if each in table.names]
                 for arrays in table.read(own, kinds, problems)[1]:

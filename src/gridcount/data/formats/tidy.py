@@ -1,4 +1,4 @@
-"""A table's rows as they come, put in order: episodes together, by time, categories as 0/1 numbers, missing values dealt with."""
+"""A table's rows put in order: episodes together, by time, categories as numbers, missing values removed."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -50,7 +50,8 @@ def _moved(log: Log, reading: Reading, columns: Columns) -> tuple[Remark, ...]:
         problem = (
             f"rows of different episodes are interleaved, {reading.returns:,} times; they are put together"
         )
-        advice = f"'{name}' returns to {key!s} after other episodes; if an id is used again for another episode, make ids unique"
+        advice = f"'{name}' returns to {key!s} after other episodes"
+        advice += "; if an id is used again for another episode, make ids unique"
         remarks.append(Remark(problem, advice, name, row))
     if reading.late:
         problem = f"{reading.late:,} rows are earlier than the row above; they are sorted"

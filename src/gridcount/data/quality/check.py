@@ -26,11 +26,11 @@ Severity = Literal["error", "warning", "note"]
 
 SCALES = 1e4  # ratio of ranges above which the smaller dimension is hardly used
 TINY_ACTIONS = 0.1  # actions within this range were probably not scaled
-MISALIGNED_ERROR = (
-    0.1  # share of rows whose next observation is not the row below, above which it is an error
-)
+# share of rows whose next observation is not the row below, above which it is an error
+MISALIGNED_ERROR = 0.1
 ONE_ROW_WARNING = 0.05  # share of one-row episodes above which it is a warning
-SHUFFLED = 0.7  # mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
+# mean squared step over twice the variance: 1 where rows are independent of each other, near 0 in a log
+SHUFFLED = 0.7
 USUAL_WARNING = 0.95  # share of rows with the same action above which it is a warning
 UNEVEN = 0.05  # tolerance of equally spaced values, as a share of the step
 ROUNDED = "round the policy's actions to the nearest logged value with policy.rounded(observation)"
@@ -39,7 +39,8 @@ SHORTEST_TWIN = 3  # rows; shorter episodes may be equal by chance
 
 @dataclass(frozen=True)
 class Finding:
-    """One problem. Errors stop training; warnings cost performance or hint at a mistake; notes are information."""
+    """One problem. Errors stop training; warnings cost performance or hint at a mistake; notes are
+    information."""
 
     severity: Severity
     file: str
@@ -57,7 +58,8 @@ def check(
 ) -> list[Finding]:
     """Every problem of a log, errors first; a file that cannot be read at all is a single error.
 
-    Actions must lie in `action_bounds`. With `scale_actions`, ranges are checked only if the file declares bounds.
+    Actions must lie in `action_bounds`. With `scale_actions`, ranges are checked only if the file declares
+    bounds.
     """
     if isinstance(data, str | Path):
         validate_no_password(str(data))  # not among the findings, which repeat the address
@@ -192,7 +194,8 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
                 log.action_names[d],
                 first,
                 f"{count:,} rows have actions outside [-1, 1]; here {span.low[d]:.4g} to {span.high[d]:.4g}",
-                "import with --scale-actions, or with --action-low and --action-high: actions are mapped to [-1, 1] and back",
+                "import with --scale-actions, or with --action-low and --action-high: actions are mapped to"
+                " [-1, 1] and back",
             )
     elif largest.max() < TINY_ACTIONS and not span.constant.all():
         yield (
@@ -200,7 +203,8 @@ def _actions(log: Log, facts: Facts) -> Iterator[_Judgement]:
             log.action_names[int(np.argmax(largest))],
             None,
             f"all actions lie in [-{largest.max():.2g}, {largest.max():.2g}], a small part of [-1, 1]",
-            "if these are not scaled yet, import with --scale-actions; otherwise the policy tries actions far outside the data",
+            "if these are not scaled yet, import with --scale-actions; otherwise the policy tries actions"
+            " far outside the data",
         )
 
 
@@ -325,14 +329,17 @@ def _scales(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "warning",
             log.observation_names[small],
             None,
-            f"has a range of {width.min():.3g}, but '{log.observation_names[large]}' has {width.max():.3g}, {ratio:.1g} times as much",
-            "algorithms that normalise observations (--normalise; gpc-sac, td3-bc and bc do so by default) are not affected;"
+            f"has a range of {width.min():.3g}, but '{log.observation_names[large]}' has {width.max():.3g},"
+            f" {ratio:.1g} times as much",
+            "algorithms that normalise observations (--normalise; gpc-sac, td3-bc and bc do so by default)"
+            " are not affected;"
             " for the others, rescale both to similar units",
         )
 
 
 def _counted(log: Log, facts: Facts) -> Iterator[_Judgement]:
-    """The columns that distinguish states when counting: by default all that vary, with as many bins as possible."""
+    """The columns that distinguish states when counting: by default all that vary, with as many bins as
+    possible."""
     span = facts.observation
     low, high = span.low.astype(np.float32), span.high.astype(np.float32)
     cells = StateCells.over(low, high, auto_bins(facts.action.dims)[0], DEFAULT_RESOLUTION)
@@ -368,8 +375,10 @@ def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:
                 "warning",
                 name,
                 rows.first,
-                f"jumps inside an episode {rows.count:,} time{'s' if rows.count > 1 else ''}, by much more than its usual step",
-                "if an episode ends there, mark it (truncated, or an episode id); otherwise look for wrong measurements",
+                f"jumps inside an episode {rows.count:,} time{'s' if rows.count > 1 else ''}, by much more"
+                " than its usual step",
+                "if an episode ends there, mark it (truncated, or an episode id); otherwise look for wrong"
+                " measurements",
             )
     if facts.misaligned.count:
         share = facts.misaligned.count / max(facts.inside, 1)
@@ -377,8 +386,10 @@ def _steps(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "error" if share >= MISALIGNED_ERROR else "warning",
             "next_observation",
             facts.misaligned.first,
-            f"is not the observation of the row below, in {facts.misaligned.count:,} rows inside episodes ({share:.0%})",
-            "leave the column out, so that it is computed; if rows have no time order, give each its own episode id",
+            f"is not the observation of the row below, in {facts.misaligned.count:,} rows inside episodes"
+            f" ({share:.0%})",
+            "leave the column out, so that it is computed; if rows have no time order, give each its own"
+            " episode id",
         )
     variance = 2 * facts.observation.variance
     moving = ~facts.observation.constant & (variance > 0)
@@ -431,6 +442,7 @@ def _episodes(log: Log, facts: Facts) -> Iterator[_Judgement]:
             "warning",
             None,
             int(starts[twins[0]]),
-            f"{len(twins):,} episodes repeat an earlier one; the first repeats the episode at row {starts[original]:,}",
+            f"{len(twins):,} episodes repeat an earlier one; the first repeats the episode at row"
+            f" {starts[original]:,}",
             "remove the copies: they are counted twice, so coverage is overestimated",
         )

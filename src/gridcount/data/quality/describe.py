@@ -98,7 +98,8 @@ def describe(
     state_bins: int | None = None,
     state_resolution: StateResolution = DEFAULT_RESOLUTION,
 ) -> Description:
-    """Describe a dataset; its coverage on a grid of `bins` partitions per dimension (default: the suggested number), or `state_bins`."""
+    """Describe a dataset; its coverage on a grid of `bins` partitions per dimension (default: the
+    suggested number), or `state_bins`."""
     suggested, bins_rule = auto_bins(data.action_dim)
     reward_low, reward_high = float(data.reward.min()), float(data.reward.max())
     reward_mean = float(data.reward.mean(dtype=np.float64))
@@ -164,9 +165,8 @@ def coverage(
 
 def summarise(values: NDArray[np.float64]) -> Summary:
     """Five figures and a histogram."""
-    width = (
-        np.ptp(values) or 1.0
-    )  # scaled first, because NumPy cannot make bins of values that differ only in the last digits
+    # scaled first, because NumPy cannot make bins of values that differ only in the last digits
+    width = np.ptp(values) or 1.0
     histogram, _ = np.histogram((values - values.min()) / width, bins=HISTOGRAM_BINS, range=(0, 1))
     return Summary(
         float(values.min()),
@@ -228,7 +228,8 @@ def render(description: Description) -> RenderableType:
     facts.add_row("", f"{c.state_cells:,} state cells visited, {c.pairs:,} (state, action) cells")
     facts.add_row(
         "",
-        f"the top 1 % of cells take {c.top_share:.1%} of the visits; {c.seen_once:.1%} of the cells were seen once",
+        f"the top 1 % of cells take {c.top_share:.1%} of the visits; {c.seen_once:.1%} of the cells were"
+        " seen once",
     )
 
     ranges = Table("dimension", "low", "mean", "high", "deviation", "bins")

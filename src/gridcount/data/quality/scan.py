@@ -120,7 +120,8 @@ class Facts:
 
 
 def scan(log: Log, low: Float, high: Float, slack: Any) -> Facts:
-    """Read every row once. Actions should lie between `low` and `high`, `slack` beyond at most where these are -1 and 1."""
+    """Read every row once. Actions should lie between `low` and `high`, `slack` beyond at most where these
+    are -1 and 1."""
     dims, rows = log.observation.shape[1], len(log)
     end = log.end
     ends = np.flatnonzero(end)
@@ -206,7 +207,7 @@ def _more_values(known: set[float] | None, column: Float32) -> set[float] | None
 
 
 def logged_values(data: Transitions) -> tuple[tuple[float, ...], ...]:
-    """Per action, the values it takes in the log, in the log's units, if it takes few; () for a continuous one."""
+    """Per action, its values in the log, in the log's units, if these are few; () for a continuous one."""
     found: list[set[float] | None] = [set() for _ in range(data.action_dim)]
     for part in chunks(len(data), 4 * data.action_dim):
         found = [_more_values(*each) for each in zip(found, np.asarray(data.action[part]).T, strict=True)]

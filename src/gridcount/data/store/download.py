@@ -93,7 +93,8 @@ def published() -> dict[str, Published]:
 
 
 def fetch(name: str, console: Console | None = None) -> Path:
-    """The local path of a D4RL file, downloaded if it is not there yet, whole and with the published checksum."""
+    """The local path of a D4RL file, downloaded if it is not there yet, whole and with the published
+    checksum."""
     if name not in published():
         raise unknown("D4RL dataset", name, list(published()))
     file, console = published()[name], console or Console(stderr=True)
@@ -118,7 +119,8 @@ def _download(file: Published, console: Console) -> None:
     if file.sha256 is None:
         encrypted = "" if file.url.startswith("https:") else ", and the connection is not encrypted"
         console.print(
-            f"warning: no checksum of {file.name} is published, so the download cannot be verified{encrypted}",
+            f"warning: no checksum of {file.name} is published, so the download cannot be"
+            f" verified{encrypted}",
             highlight=False,
             markup=False,
             soft_wrap=True,
@@ -128,7 +130,8 @@ def _download(file: Published, console: Console) -> None:
     if file.sha256 is not None and found != file.sha256:
         partial.unlink()
         raise ValueError(
-            f"{file.url}: the downloaded file has sha256 {found}, published is {file.sha256}; it was removed. Try again, or get the file"
+            f"{file.url}: the downloaded file has sha256 {found}, published is {file.sha256}; it was"
+            " removed. Try again, or get the file"
             f" elsewhere and put it at {file.target}"
         )
     with partial.open("rb") as content:
@@ -138,7 +141,8 @@ def _download(file: Published, console: Console) -> None:
     ):  # no checksum is published, but an error page is not an HDF5 file
         partial.unlink()
         raise ValueError(
-            f"{file.url}: the downloaded file is not an HDF5 file; it was removed. Get the file elsewhere and put it at {file.target}"
+            f"{file.url}: the downloaded file is not an HDF5 file; it was removed. Get the file elsewhere"
+            f" and put it at {file.target}"
         )
     write_whole(_marker(file), _fingerprint(partial, found))
     os.replace(partial, file.target)
@@ -174,8 +178,8 @@ def _receive_all(file: Published, partial: Path, console: Console) -> None:
         else ""
     )
     raise FileNotFoundError(
-        f"{file.name}: could not download {file.url} ({problem}).{kept} Without a network, copy the file to {file.target}"
-        + (f" (sha256 {file.sha256})" if file.sha256 else "")
+        f"{file.name}: could not download {file.url} ({problem}).{kept} Without a network, copy the file to"
+        f" {file.target}" + (f" (sha256 {file.sha256})" if file.sha256 else "")
     )
 
 
@@ -234,7 +238,8 @@ def _verify(file: Published) -> None:
     found = _sha256(file.target)
     if found != file.sha256:
         raise ValueError(
-            f"{file.target}: its sha256 is {found}, published for {file.name} is {file.sha256}; remove it to download it again, or give its"
+            f"{file.target}: its sha256 is {found}, published for {file.name} is {file.sha256}; remove it to"
+            " download it again, or give its"
             " path instead of the name to use it as it is"
         )
     write_whole(_marker(file), _fingerprint(file.target, found))

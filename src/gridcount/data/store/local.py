@@ -1,4 +1,5 @@
-"""The local layout: a folder per dataset, one .npy per column and meta.json, complete or absent, ready to be memory-mapped."""
+"""The local layout: a folder per dataset, one .npy per column and meta.json, complete or absent, ready to
+be memory-mapped."""
 
 import json
 import re

@@ -1,12 +1,15 @@
 """Generated Maze2D datasets, kept as files in D4RL's layout."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import h5py
 
 from gridcount.data.formats.d4rl import write_hdf5
-from gridcount.envs.maze2d_data import Progress, generate, validate_request
 from gridcount.files.cache import cache_directory, make_cache_folder
+
+if TYPE_CHECKING:  # importing the simulator takes time, and it is optional
+    from gridcount.envs.maze2d_data import Progress
 
 FORMAT = 1  # of the recipe and the file; a cached file of another format is made again
 GENERATOR = "gridcount waypoint controller, after D4RL's"
@@ -17,9 +20,12 @@ def make(
     transitions: int = 1_000_000,
     seed: int = 0,
     directory: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: "Progress | None" = None,
 ) -> Path:
-    """The D4RL-layout file of a generated maze dataset, generated if it does not exist (about ten seconds per million rows)."""
+    """The D4RL-layout file of a generated maze dataset, generated if it does not exist (about ten seconds
+    per million rows)."""
+    from gridcount.envs.maze2d_data import generate, validate_request
+
     validate_request(name, transitions, seed)
     folder = cache_directory() / "datasets" if directory is None else Path(directory)
     path = folder / f"{name}-{transitions}-seed{seed}.hdf5"

@@ -1,4 +1,4 @@
-"""The folder of an export: the policy as an ONNX graph, the log's counts, a contract, and a reader that needs no gridcount.
+"""The folder of an export: an ONNX graph, the log's counts, a contract, and a reader without gridcount.
 
 Each file stands alone; the folder appears under its name when all of them are complete.
 """
@@ -165,7 +165,8 @@ def _checked_graph(actor: Act, contract: Contract) -> bytes:
         difference = np.abs(OnnxActor(content)(observation) - actor(observation)).max()
     if not difference <= TOLERANCE:
         raise RuntimeError(
-            f"the ONNX graph's actions differ by {difference:.2g} from the policy's; nothing was exported. Report this"
+            f"the ONNX graph's actions differ by {difference:.2g} from the policy's; nothing was exported."
+            " Report this"
         )
     return content
 

@@ -1,7 +1,7 @@
-"""An actor as an ONNX graph: column selection, normalisation, network and units, from an observation to an action.
+"""An actor as an ONNX graph: column selection, normalisation, network and units.
 
-The graph is built node by node with the package `onnx`. A perceptron is a dozen nodes, so a converter between JAX and ONNX would be
-more code to depend on than this file. Inputs and outputs:
+The graph is built node by node with the package `onnx`. A perceptron is a dozen nodes, so a converter
+between JAX and ONNX would be more code to depend on than this file. Inputs and outputs:
 
     observation    float32 [rows, observation_dim]   in the log's units
     scaled_action  float32 [rows, action_dim]        in [-1, 1], as in training and as the counts see it

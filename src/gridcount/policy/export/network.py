@@ -14,7 +14,7 @@ INSTALL = "pip install 'gridcount[export]'"
 
 
 class OnnxActor:
-    """A network of an export: observations [rows, observation_dim] -> actions in [-1, 1]. Threads may share it."""
+    """A network of an export: observations -> actions in [-1, 1]. Threads may share it."""
 
     def __init__(self, content: bytes) -> None:
         import onnxruntime

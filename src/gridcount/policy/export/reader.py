@@ -1,8 +1,8 @@
-"""Guarded decisions of an exported policy, with NumPy and onnxruntime alone. This file may be copied and changed freely.
+"""Guarded decisions of an exported policy, with NumPy and onnxruntime alone. Copy and change it freely.
 
 >>> decider = Decider("export")                  # the folder that `gridcount export` wrote
 >>> decider.decide([61.5, 58.0])["action"]       # in the units of the log
->>> decider.decide(observations, min_count=20)   # [rows, columns]: each entry of the answer has a row for each
+>>> decider.decide(observations, min_count=20)   # [rows, columns]: each field has a row for each
 """
 
 import json
@@ -32,7 +32,7 @@ class Decider:
         self.clone: Any = session(folder / "clone.onnx") if (folder / "clone.onnx").exists() else None
 
     def decide(self, observation: Any, **guard: Any) -> dict[str, Any]:
-        """Decide at one observation or at many; `guard` changes min_count, resolution or fallback of the contract's guard."""
+        """Decide at one observation or many; `guard` changes min_count, resolution or fallback."""
         guard = self.contract["guard"] | guard
         x = np.atleast_2d(np.asarray(observation, np.float32))
         names = [column["name"] for column in self.contract["observation"]]
@@ -76,7 +76,7 @@ class Decider:
         return np.where(inside, 1 << level.astype(np.int64), 0)
 
     def fallback(self, kind: Any, x: Any, nearest: Any) -> Any:
-        """The actions where the guard holds: a fixed one, the nearest logged one, a clone's, or NaN (abstain)."""
+        """The actions where the guard holds: fixed, nearest logged, a clone's, or NaN (abstain)."""
         if kind == "clone":
             return self.clone.run(["action"], {"observation": x})[0]
         return nearest if kind == "nearest" else np.nan if kind == "abstain" else np.asarray(kind)

@@ -1,0 +1,1 @@
+"""Choosing an algorithm and its settings from a log alone."""
