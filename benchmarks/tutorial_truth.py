@@ -52,7 +52,10 @@ def draw(seeds: list[dict[str, Any]]) -> None:
     matplotlib.use("agg")
     from matplotlib import pyplot
 
-    quantities = {"reward": "euros per week", "cold": "hours per week below 20 °C, people at home"}
+    quantities = {
+        "reward": "cost in euros per week",
+        "cold": "hours below 20 °C, of 105 per week with people at home",
+    }
     figure, axes = pyplot.subplots(len(WEATHERS), 2, figsize=(10, 5), sharey=True, layout="constrained")
     for line, weather in zip(axes, WEATHERS, strict=True):
         for axis, (quantity, label) in zip(line, quantities.items(), strict=True):
