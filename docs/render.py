@@ -52,12 +52,12 @@ if __name__ == "__main__":
     insert(ROOT / "docs" / "estimate.md", "estimates", estimates_tables())
     insert(ROOT / "docs" / "guard.md", "guard-logs", guard_logs_table())
     insert(ROOT / "docs" / "guard.md", "guard", guard_table())
-    for marker, text in tutorial_texts().items():
-        insert(ROOT / "docs" / "tutorial.md", marker, text)
     for (page, marker), text in service_texts().items():
         insert(ROOT / "docs" / page, marker, text)
     insert(ROOT / "docs" / "tune.md", "tune", tune_tables())
     insert(ROOT / "docs" / "tune.md", "naive", naive_table())
+    for marker, text in tutorial_texts().items():
+        insert(ROOT / "docs" / "tutorial.md", marker, text)
     for marker, text in report_tables().items():
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():

@@ -447,16 +447,19 @@ def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(
     import ray
     from ray.cluster_utils import Cluster
 
-    from gridcount.benchmark.ray_cluster import Resources, _report_missing_resources
+    from gridcount.benchmark.ray_cluster import Resources, Tasks, _report_missing_resources
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0})
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     cluster.wait_for_nodes()
     killed: list[float] = []
 
+    def busy(node: Any) -> bool:
+        raylet = node.all_processes["raylet"][0].process.pid
+        return any(raylet in ancestors(cell) for cell in commands_with("gridcount-cell-"))
+
     def kill_when_busy() -> None:
-        raylet = nodes[0].all_processes["raylet"][0].process.pid
-        wait_for(lambda: any(raylet in ancestors(cell) for cell in commands_with("gridcount-cell-")))
+        wait_for(lambda: busy(nodes[0]))
         cluster.remove_node(nodes[0], allow_graceful=False)
         killed.append(time.monotonic())
 
@@ -489,6 +492,12 @@ def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(
             _report_missing_resources(resources, Console(file=written, width=400))
             assert message in written.getvalue()
             assert bool(message) == bool(written.getvalue())
+        endless = read_suite(str(finished[0])).cells()[0].changed(updates=10**9)
+        tasks = Tasks(tmp_path / "stopped", Console(quiet=True), cluster.address, Resources())
+        tasks.start([endless])
+        wait_for(lambda: busy(nodes[1]))
+        tasks.stop()  # its worker process ends with it
+        wait_for(lambda: not busy(nodes[1]))
     finally:
         ray.shutdown()
         cluster.shutdown()  # type: ignore[no-untyped-call]

@@ -85,7 +85,8 @@ def test_train_explains_the_flags_of_the_algorithm_named(said: Said) -> None:
         (
             ["trian", UMAZE],
             "train",
-            "algorithms, benchmark, data, estimate, evaluate, export, plot, report, serve, support, theory, train, tune",
+            "algorithms, benchmark, data, estimate, evaluate, export, plot, report, serve, support, theory,"
+            " train, tune",
         ),
         (["data", "mak", UMAZE], "make", "info, list, make"),
         (["train", "maze2d-umase-v1"], UMAZE, "hopper-medium-v2"),

@@ -2,7 +2,7 @@
 
 from results_maker import make_rows, section_of
 
-from gridcount.report.page import all_tables
+from gridcount.report.tables import all_tables
 from gridcount.training.logs import Row
 
 SUITE = "paper/maze2d"

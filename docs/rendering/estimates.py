@@ -105,12 +105,17 @@ def _tuned(name: str, found: dict[str, Any]) -> str:
     return "\n\n".join(
         [
             f"**{name}**: {search['rows']:,} rows, {len(scored)} settings of "
-            f"{search['updates']:,} updates, true {kind} in {found['environment']} over {found['episodes']} episodes",
+            f"{search['updates']:,} updates, true {kind} in {found['environment']} over {found['episodes']}"
+            " episodes",
             table(head, rows),
-            f"The winner, trial {winner['number']}, has a true {kind} of {winner['truth']:.4g}; the best of the "
-            f"settings has {best['truth']:.4g} (trial {best['number']}): the choice loses {lost:.1f} %. The naive "
-            f"ranking chooses trial {naive['number']}, whose true {kind} is {naive['truth']:.4g}. The winner was "
-            f"estimated at {winner['cautious']['value']:.4g} in the search and at {fresh} on episodes that ranked "
+            f"The winner, trial {winner['number']}, has a true {kind} of {winner['truth']:.4g}; the best of"
+            " the "
+            f"settings has {best['truth']:.4g} (trial {best['number']}): the choice loses {lost:.1f} %. The"
+            " naive "
+            f"ranking chooses trial {naive['number']}, whose true {kind} is {naive['truth']:.4g}. The winner"
+            " was "
+            f"estimated at {winner['cautious']['value']:.4g} in the search and at {fresh} on episodes that"
+            " ranked "
             "nothing.",
         ]
     )

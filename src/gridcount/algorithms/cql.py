@@ -7,6 +7,7 @@ open, its authors' code decides.
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -113,37 +114,16 @@ class CQL(SoftFields):
         multiplier = jnp.minimum(jnp.exp(state.log_multiplier), MULTIPLIER_MAX)
         everything = jnp.concatenate([batch.action[None], sampled.action])
         whole = Part(batch.observation, everything.swapaxes(0, 1), sampled.log_density.T, target)
-
-        def critic_loss(critics: Critics, part: Part) -> tuple[Array, Metrics]:
-            # The log's action and all sampled ones go through the critics as one tall batch.
-            actions = part.actions.swapaxes(0, 1)
-            q = critics(*as_rows(part.observation, actions)).reshape(-1, *actions.shape[:2])
-            q_data, q_sampled = q[:, 0], q[:, 1:]
-            loss_in = bellman_loss(q_data, part.target)
-            # the regulariser of Eq. 4, per critic
-            gap = conservative_gap(q_sampled, part.log_density.T, q_data)
-            penalty = multiplier * (self.conservatism * gap - threshold(self))  # appendix F
-            metrics = {
-                "loss_in": loss_in,
-                "gap": gap.mean(),
-                "q_data": q_data.mean(),
-                "q_sampled": q_sampled.mean(),
-            }
-            return loss_in + penalty.sum(), metrics
-
-        adam, parts = optax.adam(self.critic_rate), in_parts(whole, PART)
         critics, optimiser, value, metrics = descend_in_parts(
-            adam, critic_loss, learner.critics, learner.critic_optimiser, parts
+            optax.adam(self.critic_rate),
+            partial(critic_loss, self, multiplier),
+            learner.critics,
+            learner.critic_optimiser,
+            in_parts(whole, PART),
         )
         learner = learner._replace(critics=critics, critic_optimiser=optimiser)
-        log_multiplier, multiplier_optimiser = state.log_multiplier, state.multiplier_optimiser
-        if (
-            self.lagrange_threshold is not None
-        ):  # raise the multiplier while the weighted gap is above the threshold
-            slope = -multiplier * (self.conservatism * metrics["gap"] - threshold(self))
-            change, multiplier_optimiser = optax.adam(self.critic_rate).update(slope, multiplier_optimiser)
-            log_multiplier = log_multiplier + change
-
+        if self.lagrange_threshold is not None:
+            state = step_multiplier(self, state, multiplier, metrics["gap"])
         if self.imitation_updates:
             learner, policy_metrics = jax.lax.cond(
                 learner.updates < self.imitation_updates,
@@ -153,11 +133,36 @@ class CQL(SoftFields):
         else:
             learner, policy_metrics = step_policy(self, learner, batch, draw_key, temperature)
         metrics |= policy_metrics | {"critic_loss": value, "multiplier": multiplier}
-        return CQLState(finish(self, learner), log_multiplier, multiplier_optimiser), metrics
+        return state._replace(learner=finish(self, learner)), metrics
 
     def actor(self, state: CQLState) -> Actor:
         """The mode of the policy."""
         return state.learner.acting_policy.actor()
+
+
+def critic_loss(config: CQL, multiplier: Array, critics: Critics, part: Part) -> tuple[Array, Metrics]:
+    """The Bellman loss and the weighted gap between sampled actions and the log's (Eq. 4, appendix F)."""
+    # The log's action and all sampled ones go through the critics as one tall batch.
+    actions = part.actions.swapaxes(0, 1)
+    q = critics(*as_rows(part.observation, actions)).reshape(-1, *actions.shape[:2])
+    q_data, q_sampled = q[:, 0], q[:, 1:]
+    loss_in = bellman_loss(q_data, part.target)
+    gap = conservative_gap(q_sampled, part.log_density.T, q_data)  # per critic
+    penalty = multiplier * (config.conservatism * gap - threshold(config))
+    metrics = {
+        "loss_in": loss_in,
+        "gap": gap.mean(),
+        "q_data": q_data.mean(),
+        "q_sampled": q_sampled.mean(),
+    }
+    return loss_in + penalty.sum(), metrics
+
+
+def step_multiplier(config: CQL, state: CQLState, multiplier: Array, gap: Array) -> CQLState:
+    """Raise the multiplier while the weighted gap is above the threshold."""
+    slope = -multiplier * (config.conservatism * gap - threshold(config))
+    change, optimiser = optax.adam(config.critic_rate).update(slope, state.multiplier_optimiser)
+    return state._replace(log_multiplier=state.log_multiplier + change, multiplier_optimiser=optimiser)
 
 
 def threshold(config: CQL) -> float:

@@ -6,6 +6,7 @@ its authors' code decides.
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, NamedTuple
 
 import jax
@@ -107,11 +108,7 @@ class PBRL(SoftFields):
         draw = draw_actions(learner.policy, batch, draw_key)
         learner, temperature = step_temperature(self, learner, draw.log_prob)
 
-        # Each critic's own target, less the disagreement of the target critics; no entropy in it.
-        next_q = learner.target_critics(batch.next_observation, draw.next_action)  # [critics, rows]
-        next_value = next_q - self.beta_in * ensemble_spread(next_q)
-        target = td_target(batch.reward, batch.terminated, next_value, self.discount)
-
+        target = own_targets(self, learner.target_critics, batch, draw.next_action)
         policy_action, _ = learner.policy.sample_many(batch.observation, self.sampled_actions, policy_key)
         next_action, _ = learner.policy.sample_many(batch.next_observation, self.sampled_actions, next_key)
         whole = Part(
@@ -123,38 +120,12 @@ class PBRL(SoftFields):
             next_action.swapaxes(0, 1),
         )
         beta = ood_beta(self, state)
-        floor = number(self.q_floor)
-
-        def critic_loss(critics: Critics, part: Part) -> tuple[Array, Metrics]:
-            # One pass through the networks for all terms.
-            rows = len(part.action)
-            each = (rows * self.sampled_actions, -1)
-            here = jnp.repeat(part.observation, self.sampled_actions, axis=0)
-            there = jnp.repeat(part.next_observation, self.sampled_actions, axis=0)
-            observation = jnp.concatenate([part.observation, here, there])
-            action = jnp.concatenate(
-                [part.action, part.policy_action.reshape(each), part.next_action.reshape(each)]
-            )
-            q_data, q_policy, q_next = jnp.split(critics(observation, action), [rows, rows + each[0]], axis=1)
-            u, u_next = ensemble_spread(q_policy), ensemble_spread(q_next)
-            loss_in = bellman_loss(q_data, part.target.T)
-            # The mean over both halves, as in the authors' code.
-            loss_ood = (
-                count_penalty_loss(q_policy, beta * u, floor)
-                + count_penalty_loss(q_next, self.beta_next * u_next, floor)
-            ) / 2
-            metrics = {
-                "loss_in": loss_in,
-                "loss_ood": loss_ood,
-                "q_data": q_data.mean(),
-                "q_sampled": q_policy.mean(),
-            }
-            spread = {"uncertainty": u.mean(), "uncertainty_data": ensemble_spread(q_data).mean()}
-            return loss_in + loss_ood, metrics | spread
-
-        adam = optax.adam(self.critic_rate)
         critics, optimiser, value, metrics = descend_in_parts(
-            adam, critic_loss, learner.critics, learner.critic_optimiser, in_parts(whole, PART)
+            optax.adam(self.critic_rate),
+            partial(critic_loss, self, beta),
+            learner.critics,
+            learner.critic_optimiser,
+            in_parts(whole, PART),
         )
         learner = learner._replace(critics=critics, critic_optimiser=optimiser)
         learner, policy_metrics = step_policy(
@@ -167,6 +138,43 @@ class PBRL(SoftFields):
     def actor(self, state: PBRLState) -> Actor:
         """The mode of the policy."""
         return state.learner.acting_policy.actor()
+
+
+def own_targets(config: PBRL, targets: Critics, batch: Batch, next_action: Array) -> Array:
+    """Each critic's own target, less the disagreement of the target critics, without entropy:
+    [critics, rows]."""
+    next_q = targets(batch.next_observation, next_action)
+    next_value = next_q - config.beta_in * ensemble_spread(next_q)
+    return td_target(batch.reward, batch.terminated, next_value, config.discount)
+
+
+def critic_loss(config: PBRL, beta: Array, critics: Critics, part: Part) -> tuple[Array, Metrics]:
+    """The Bellman loss on the log's actions and the penalty on the policy's, in one pass through the
+    networks."""
+    rows = len(part.action)
+    each = (rows * config.sampled_actions, -1)
+    here = jnp.repeat(part.observation, config.sampled_actions, axis=0)
+    there = jnp.repeat(part.next_observation, config.sampled_actions, axis=0)
+    observation = jnp.concatenate([part.observation, here, there])
+    action = jnp.concatenate([part.action, part.policy_action.reshape(each), part.next_action.reshape(each)])
+    q_data, q_policy, q_next = jnp.split(critics(observation, action), [rows, rows + each[0]], axis=1)
+    u, u_next = ensemble_spread(q_policy), ensemble_spread(q_next)
+    loss_in = bellman_loss(q_data, part.target.T)
+    floor = number(config.q_floor)
+    # The mean over both halves, as in the authors' code.
+    loss_ood = (
+        count_penalty_loss(q_policy, beta * u, floor)
+        + count_penalty_loss(q_next, config.beta_next * u_next, floor)
+    ) / 2
+    metrics = {
+        "loss_in": loss_in,
+        "loss_ood": loss_ood,
+        "q_data": q_data.mean(),
+        "q_sampled": q_policy.mean(),
+        "uncertainty": u.mean(),
+        "uncertainty_data": ensemble_spread(q_data).mean(),
+    }
+    return loss_in + loss_ood, metrics
 
 
 def ood_beta(config: PBRL, state: PBRLState) -> Array:

@@ -110,32 +110,15 @@ def init_networks(
 ) -> SACState:
     """Random networks, targets equal to the critics unless initialised as published, temperature 1."""
     policy_key, critic_key = jax.random.split(key)
-    start = config.initialisation
     policy = TanhGaussian(
         observation_dim,
         action_dim,
         config.hidden,
         policy_key,
-        initialisation=start,
+        initialisation=config.initialisation,
         log_std_low=config.log_std_low,
     )
-
-    draw_critics = partial(
-        Critics,
-        n_critics,
-        observation_dim,
-        action_dim,
-        config.hidden,
-        layer_norm=config.layer_norm,
-        prior_scale=prior_scale,
-        initialisation=start,
-    )
-    critics = draw_critics(key=critic_key)
-    # The published code never copies the critics into their targets: those start from a draw of their own.
-    published = start == "published"
-    targets = (
-        draw_critics(key=jax.random.fold_in(critic_key, 2)) if published else jax.tree.map(jnp.copy, critics)
-    )
+    critics, targets = _init_critics(config, critic_key, observation_dim, action_dim, n_critics, prior_scale)
     log_temperature = jnp.zeros(())
     return SACState(
         policy,
@@ -148,6 +131,29 @@ def init_networks(
         optax.adam(config.policy_rate).init(log_temperature),
         jnp.zeros((), jnp.int32),
     )
+
+
+def _init_critics(
+    config: SoftFields, key: Array, observation_dim: int, action_dim: int, n_critics: int, prior_scale: float
+) -> tuple[Critics, Critics]:
+    """Random critics and their targets.
+
+    The published code never copies the critics into their targets: those start from a draw of their own.
+    """
+    draw_critics = partial(
+        Critics,
+        n_critics,
+        observation_dim,
+        action_dim,
+        config.hidden,
+        layer_norm=config.layer_norm,
+        prior_scale=prior_scale,
+        initialisation=config.initialisation,
+    )
+    critics = draw_critics(key=key)
+    if config.initialisation == "published":
+        return critics, draw_critics(key=jax.random.fold_in(key, 2))
+    return critics, jax.tree.map(jnp.copy, critics)
 
 
 def draw_actions(policy: TanhGaussian, batch: Batch, key: Array) -> Draw:

@@ -143,96 +143,22 @@ class UWAC:
         vae_key, latent_key, next_key, target_key, critic_key, action_key, policy_key = jax.random.split(
             key, 7
         )
-        observation, rows = batch.observation, len(batch.observation)
-
-        # The log's actions (BEAR's pi_beta).
-        def behaviour_loss(behaviour: ConditionalVAE) -> tuple[Array, Metrics]:
-            return variational_loss(
-                batch.action, *behaviour(observation, batch.action, vae_key), KL_WEIGHT
-            ), {}
-
-        behaviour, behaviour_optimiser, value, _ = descend(
-            optax.adam(self.behaviour_rate), behaviour_loss, state.behaviour, state.behaviour_optimiser
+        before = state
+        state, metrics = self._step_behaviour(state, batch, vae_key)
+        targets, target_directions = self._smooth(before.target_critics, before.target_directions)
+        target, next_variance = self._target(before.policy, targets, batch, next_key, target_key)
+        state, critic_metrics = self._step_critics(state, batch, target, next_variance, critic_key)
+        smooth, directions = self._smooth(before.critics, before.directions)
+        supported = self._supported(state.behaviour, batch.observation, latent_key)
+        state, policy_metrics = self._step_policy(state, smooth, batch, supported, action_key, policy_key)
+        state = self._step_multiplier(state, policy_metrics["multiplier"], policy_metrics["discrepancy"])
+        state = state._replace(
+            target_critics=polyak(before.target_critics, state.critics, self.target_step),
+            directions=directions,
+            target_directions=target_directions,
+            updates=before.updates + 1,
         )
-        metrics: Metrics = {"behaviour_loss": value}
-
-        # The target: the best of several actions of the policy at s' (as BEAR's target), and how uncertain it
-        # is.
-        targets, target_directions = self._smooth(state.target_critics, state.target_directions)
-        next_action = jnp.tanh(
-            state.policy.raw(batch.next_observation, next_key, self.next_actions)
-        )  # [actions, rows, action_dim]
-        repeated = jnp.tile(batch.next_observation, (self.next_actions, 1))
-        mean, variance = self._guess(targets, repeated, next_action.reshape(len(repeated), -1), target_key)
-        blend = self.minimum_share * mean.min(axis=0) + (1 - self.minimum_share) * mean.max(axis=0)
-        next_value = blend.reshape(-1, rows).max(axis=0)
-        target = td_target(batch.reward, batch.terminated, next_value, self.discount)
-        next_variance = variance.sum(axis=0).reshape(-1, rows).max(axis=0)
-        weight = self._weight(next_variance)
-
-        def critic_loss(raw: Critics) -> tuple[Array, Metrics]:
-            critics, _ = self._smooth(raw, state.directions)
-            q = critics(observation, batch.action, dropout=self.dropout, key=critic_key)
-            row_weight = weight**2 if self.weight_errors else weight
-            return weighted_bellman_loss(q, target, row_weight), {"q_data": q.mean()}
-
-        critics, critic_optimiser, value, q_metrics = descend(
-            optax.adam(self.critic_rate), critic_loss, state.critics, state.critic_optimiser
-        )
-        metrics |= q_metrics | {
-            "critic_loss": value,
-            "weight": weight.mean(),
-            "variance": next_variance.mean(),
-        }
-
-        # The policy: weighted values within the bound on the discrepancy (BEAR; the discrepancy is of actions
-        # before the tanh).
-        smooth, directions = self._smooth(state.critics, state.directions)
-        latent = jax.random.normal(latent_key, (self.discrepancy_samples, rows, behaviour.latent_dim))
-        supported = behaviour.decode_raw(observation, jnp.clip(latent, -LATENT_LIMIT, LATENT_LIMIT))
-        multiplier = jnp.exp(state.log_multiplier)
-
-        def weighted_value(action: Array) -> tuple[Array, Array]:
-            mean, variance = self._guess(smooth, observation, action, policy_key)
-            weight = self._weight(variance.sum(axis=0))
-            return mean.min(axis=0) * weight, weight
-
-        def no_value(action: Array) -> tuple[Array, Array]:
-            return jnp.zeros(rows), jnp.zeros(rows)
-
-        def policy_loss(policy: TanhGaussian) -> tuple[Array, Metrics]:
-            raw = policy.raw(observation, action_key, self.discrepancy_samples)
-            discrepancy = mean_discrepancy(supported, raw, self.kernel_width, self.kernel)
-            warm = state.updates >= self.warmup_updates
-            value, weight = jax.lax.cond(warm, weighted_value, no_value, jnp.tanh(raw[0]))
-            loss = (multiplier * (discrepancy - self.discrepancy_limit) - value).mean()
-            return loss, {"discrepancy": discrepancy.mean(), "policy_weight": weight.mean()}
-
-        policy, policy_optimiser, value, policy_metrics = descend(
-            optax.adam(self.policy_rate), policy_loss, state.policy, state.policy_optimiser
-        )
-        metrics |= policy_metrics | {"policy_loss": value, "multiplier": multiplier}
-
-        # Dual ascent: the multiplier grows while the bound is broken.
-        slope = -multiplier * (metrics["discrepancy"] - self.discrepancy_limit)
-        change, multiplier_optimiser = optax.adam(self.multiplier_rate).update(
-            slope, state.multiplier_optimiser
-        )
-        log_multiplier = jnp.clip(state.log_multiplier + change, *LOG_MULTIPLIER_RANGE)
-        return UWACState(
-            policy,
-            behaviour,
-            critics,
-            polyak(state.target_critics, critics, self.target_step),
-            directions,
-            target_directions,
-            log_multiplier,
-            policy_optimiser,
-            behaviour_optimiser,
-            critic_optimiser,
-            multiplier_optimiser,
-            state.updates + 1,
-        ), metrics
+        return state, metrics | critic_metrics | policy_metrics
 
     def actor(self, state: UWACState) -> Actor:
         """Of the policy's candidates the one the first critic, with all its units, values most; the draws
@@ -243,6 +169,101 @@ class UWAC:
         critic = jax.tree.map(lambda weights: weights[0], critics.members).perceptron()
         candidates = Candidates(noise, state.policy.log_std_low, LOG_STD_HIGH, critic)
         return Actor(state.policy.trunk.perceptron(), candidates=candidates)
+
+    def _step_behaviour(self, state: UWACState, batch: Batch, key: Array) -> tuple[UWACState, Metrics]:
+        """One step of the model of the log's actions (BEAR's pi_beta)."""
+
+        def loss(behaviour: ConditionalVAE) -> tuple[Array, Metrics]:
+            return variational_loss(
+                batch.action, *behaviour(batch.observation, batch.action, key), KL_WEIGHT
+            ), {}
+
+        behaviour, optimiser, value, _ = descend(
+            optax.adam(self.behaviour_rate), loss, state.behaviour, state.behaviour_optimiser
+        )
+        return state._replace(behaviour=behaviour, behaviour_optimiser=optimiser), {"behaviour_loss": value}
+
+    def _target(
+        self, policy: TanhGaussian, targets: Critics, batch: Batch, action_key: Array, pass_key: Array
+    ) -> tuple[Array, Array]:
+        """The value of the best of several actions of the policy at s' (as BEAR's target), and the variance
+        of the most uncertain one."""
+        rows = len(batch.observation)
+        next_action = jnp.tanh(
+            policy.raw(batch.next_observation, action_key, self.next_actions)
+        )  # [actions, rows, action_dim]
+        repeated = jnp.tile(batch.next_observation, (self.next_actions, 1))
+        mean, variance = self._guess(targets, repeated, next_action.reshape(len(repeated), -1), pass_key)
+        blend = self.minimum_share * mean.min(axis=0) + (1 - self.minimum_share) * mean.max(axis=0)
+        next_value = blend.reshape(-1, rows).max(axis=0)
+        target = td_target(batch.reward, batch.terminated, next_value, self.discount)
+        return target, variance.sum(axis=0).reshape(-1, rows).max(axis=0)
+
+    def _step_critics(
+        self, state: UWACState, batch: Batch, target: Array, next_variance: Array, key: Array
+    ) -> tuple[UWACState, Metrics]:
+        """One step of the critics; rows with an uncertain target weigh less."""
+        weight = self._weight(next_variance)
+
+        def loss(raw: Critics) -> tuple[Array, Metrics]:
+            critics, _ = self._smooth(raw, state.directions)
+            q = critics(batch.observation, batch.action, dropout=self.dropout, key=key)
+            row_weight = weight**2 if self.weight_errors else weight
+            return weighted_bellman_loss(q, target, row_weight), {"q_data": q.mean()}
+
+        critics, optimiser, value, metrics = descend(
+            optax.adam(self.critic_rate), loss, state.critics, state.critic_optimiser
+        )
+        metrics |= {"critic_loss": value, "weight": weight.mean(), "variance": next_variance.mean()}
+        return state._replace(critics=critics, critic_optimiser=optimiser), metrics
+
+    def _supported(self, behaviour: ConditionalVAE, observation: Array, key: Array) -> Array:
+        """Actions like the log's, before the tanh: [samples, rows, action_dim]."""
+        shape = (self.discrepancy_samples, len(observation), behaviour.latent_dim)
+        latent = jnp.clip(jax.random.normal(key, shape), -LATENT_LIMIT, LATENT_LIMIT)
+        return behaviour.decode_raw(observation, latent)
+
+    def _step_policy(
+        self,
+        state: UWACState,
+        critics: Critics,
+        batch: Batch,
+        supported: Array,
+        action_key: Array,
+        pass_key: Array,
+    ) -> tuple[UWACState, Metrics]:
+        """Ascend weighted values within the bound on the discrepancy (BEAR's, of actions before the tanh)."""
+        observation, rows = batch.observation, len(batch.observation)
+        multiplier = jnp.exp(state.log_multiplier)
+
+        def weighted_value(action: Array) -> tuple[Array, Array]:
+            mean, variance = self._guess(critics, observation, action, pass_key)
+            weight = self._weight(variance.sum(axis=0))
+            return mean.min(axis=0) * weight, weight
+
+        def no_value(action: Array) -> tuple[Array, Array]:
+            return jnp.zeros(rows), jnp.zeros(rows)
+
+        def loss(policy: TanhGaussian) -> tuple[Array, Metrics]:
+            raw = policy.raw(observation, action_key, self.discrepancy_samples)
+            discrepancy = mean_discrepancy(supported, raw, self.kernel_width, self.kernel)
+            warm = state.updates >= self.warmup_updates
+            value, weight = jax.lax.cond(warm, weighted_value, no_value, jnp.tanh(raw[0]))
+            lagrangian = (multiplier * (discrepancy - self.discrepancy_limit) - value).mean()
+            return lagrangian, {"discrepancy": discrepancy.mean(), "policy_weight": weight.mean()}
+
+        policy, optimiser, value, metrics = descend(
+            optax.adam(self.policy_rate), loss, state.policy, state.policy_optimiser
+        )
+        metrics |= {"policy_loss": value, "multiplier": multiplier}
+        return state._replace(policy=policy, policy_optimiser=optimiser), metrics
+
+    def _step_multiplier(self, state: UWACState, multiplier: Array, discrepancy: Array) -> UWACState:
+        """Dual ascent: the multiplier grows while the bound is broken."""
+        slope = -multiplier * (discrepancy - self.discrepancy_limit)
+        change, optimiser = optax.adam(self.multiplier_rate).update(slope, state.multiplier_optimiser)
+        log_multiplier = jnp.clip(state.log_multiplier + change, *LOG_MULTIPLIER_RANGE)
+        return state._replace(log_multiplier=log_multiplier, multiplier_optimiser=optimiser)
 
     def _smooth(self, critics: Critics, directions: list[Array]) -> tuple[Critics, list[Array]]:
         """The critics as they are used: spectrally normalised or as they are."""

@@ -228,6 +228,21 @@ def _checked(path: Path, name: str, written: dict[str, Any]) -> Suite:
 
 def _validate_entries(written: dict[str, Any]) -> None:
     """Raise ValueError for unknown entries, values of the wrong type, and names that are not in the suite."""
+    _validate_kinds(written)
+    for word in ("datasets", "algorithms"):
+        if twice := [each for each, times in Counter(map(str, written[word])).items() if times > 1]:
+            raise ValueError(f"'{twice[0]}' is listed twice in '{word}'")
+    _validate_algorithms(written)
+    _validate_datasets(written)
+    if written.get("kind", "scores") not in ("scores", "ablation", "cost"):
+        raise unknown("kind", written["kind"], ("scores", "ablation", "cost"))
+    _validate_fields(written)
+    for algorithm, numbers in written.get("published", {}).items():
+        _validate_published(algorithm, numbers, (*written["datasets"], AVERAGE))
+
+
+def _validate_kinds(written: dict[str, Any]) -> None:
+    """Raise ValueError for entries that are unknown, of the wrong type, or missing."""
     for word, value in written.items():
         if word not in KINDS:
             raise unknown("entry", word, tuple(KINDS))
@@ -239,10 +254,11 @@ def _validate_entries(written: dict[str, Any]) -> None:
             raise ValueError(f"'{needed}' is missing")
     if "variants" in written and not written["variants"]:
         raise ValueError("'variants' is empty; leave it out for a suite without variants")
-    datasets, algorithms = written["datasets"], written["algorithms"]
-    for word in ("datasets", "algorithms"):
-        if twice := [each for each, times in Counter(map(str, written[word])).items() if times > 1]:
-            raise ValueError(f"'{twice[0]}' is listed twice in '{word}'")
+
+
+def _validate_algorithms(written: dict[str, Any]) -> None:
+    """Raise ValueError for unknown algorithms, and for [algorithm_fields] of others."""
+    algorithms = written["algorithms"]
     for algorithm in algorithms:
         if algorithm not in ALGORITHMS:
             raise unknown("algorithm", str(algorithm), tuple(ALGORITHMS))
@@ -251,6 +267,11 @@ def _validate_entries(written: dict[str, Any]) -> None:
             raise unknown("algorithm of this suite in [algorithm_fields]", algorithm, tuple(algorithms))
         if not isinstance(changed, dict):
             raise ValueError(f"[algorithm_fields] {algorithm} is {changed!r}; it must be a table of fields")
+
+
+def _validate_datasets(written: dict[str, Any]) -> None:
+    """Raise ValueError for unknown datasets, and for files, environments and columns of others."""
+    datasets = written["datasets"]
     for dataset in datasets:
         if dataset not in NAMES and dataset not in written.get("data", {}):
             raise ValueError(
@@ -265,14 +286,16 @@ def _validate_entries(written: dict[str, Any]) -> None:
                 raise ValueError(f"[{word}] {dataset} is {value!r}; it must be text")
     for dataset, reading in written.get("columns", {}).items():
         _validate_reading(dataset, reading, tuple(datasets))
-    if written.get("kind", "scores") not in ("scores", "ablation", "cost"):
-        raise unknown("kind", written["kind"], ("scores", "ablation", "cost"))
-    known = {name for algorithm in algorithms for name in ALGORITHMS[algorithm].__dataclass_fields__}
+
+
+def _validate_fields(written: dict[str, Any]) -> None:
+    """Raise ValueError for [fields] that none of the algorithms has."""
+    known = {
+        name for algorithm in written["algorithms"] for name in ALGORITHMS[algorithm].__dataclass_fields__
+    }
     for word in written.get("fields", {}):
         if word not in known:
             raise unknown("field of these algorithms", word, tuple(known))
-    for algorithm, numbers in written.get("published", {}).items():
-        _validate_published(algorithm, numbers, (*datasets, AVERAGE))
 
 
 def _validate_reading(dataset: str, reading: Any, datasets: tuple[str, ...]) -> None:

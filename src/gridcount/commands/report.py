@@ -59,8 +59,9 @@ def report(words: list[str]) -> int:
 
 def _write(found: list[Section], out: Path, figures: bool, console: Console) -> None:
     """Write tables, the page and figures; each file is complete or absent."""
-    from gridcount.report.page import all_tables, page, slugs
+    from gridcount.report.page import page, slugs
     from gridcount.report.table_formats import to_csv, to_latex, to_markdown
+    from gridcount.report.tables import all_tables
 
     (out / "tables").mkdir(parents=True, exist_ok=True)
     names = slugs(found)

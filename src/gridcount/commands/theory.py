@@ -53,6 +53,15 @@ def show(result: dict[str, Any], console: Console) -> None:
         "u and Gamma_lcb with one-hot features and ridge 1: equal to"
         f" {equal['largest_relative_difference']:.1e} at {equal['pairs']} pairs"
     )
+    console.print(_coverage_table(result["tabular"]["coverage"]))
+    console.print(_training_table(result["tabular"]["training"]))
+    console.print(_grid_table(result["linear"]))
+    console.print(_collision_table(result["codes"]["collisions"]))
+    console.print(_improvement_table(result["guarantees"]["improvement"]))
+    console.print(_selection_table(result["guarantees"]["selection"]))
+
+
+def _coverage_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(
         "T",
         "promised",
@@ -62,10 +71,13 @@ def show(result: dict[str, Any], console: Console) -> None:
         "worst pair",
         title="Tabular: |B̂V - BV| <= u, share of logs",
     )
-    for row in result["tabular"]["coverage"]:
-        names = ("promise", "fixed_mean", "fixed_worst_pair", "learnt_mean", "learnt_worst_pair")
+    names = ("promise", "fixed_mean", "fixed_worst_pair", "learnt_mean", "learnt_worst_pair")
+    for row in rows:
         table.add_row(str(row["epoch"]), *(f"{row[name]:.1%}" for name in names))
-    console.print(table)
+    return table
+
+
+def _training_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(
         "epoch",
         "n of the log",
@@ -74,15 +86,15 @@ def show(result: dict[str, Any], console: Console) -> None:
         "smallest c",
         title="Tabular: the same while a run trains",
     )
-    for row in result["tabular"]["training"]:
-        cells = (
-            f"{row[f'{name}_coverage']:.1%}" if part else f"{row[f'{name}_smallest_c']:.2f}"
-            for name in ("data", "policy")
-            for part in (1, 0)
-        )
+    for row in rows:
+        cells = []
+        for name in ("data", "policy"):
+            cells += [f"{row[f'{name}_coverage']:.1%}", f"{row[f'{name}_smallest_c']:.2f}"]
         table.add_row(str(row["epoch"]), *cells)
-    console.print(table)
-    title = f"Linear MDP: smallest c with a share of {1 - result['linear']['failure']:.0%} under c u, and what the first c covers"
+    return table
+
+
+def _grid_table(linear: dict[str, Any]) -> Table:
     table = Table(
         "rows",
         "bins",
@@ -91,16 +103,18 @@ def show(result: dict[str, Any], console: Console) -> None:
         "first c covers",
         "cells: c",
         "first c covers",
-        title=title,
+        title=f"Linear MDP: smallest c with a share of {1 - linear['failure']:.0%} under c u, and what the"
+        " first c covers",
     )
-    for row in result["linear"]["grids"]:
-        parts = (
-            text
-            for kind in ("linear", "cells")
-            for text in (f"{row[kind]['smallest_c']:.3f}", f"{row[kind]['fixed_c_coverage']:.1%}")
-        )
-        table.add_row(f"{row['rows']:,}", str(row["bins"]), f"{row['mean_count']:.1f}", *parts)
-    console.print(table)
+    for row in linear["grids"]:
+        cells = []
+        for kind in ("linear", "cells"):
+            cells += [f"{row[kind]['smallest_c']:.3f}", f"{row[kind]['fixed_c_coverage']:.1%}"]
+        table.add_row(f"{row['rows']:,}", str(row["bins"]), f"{row['mean_count']:.1f}", *cells)
+    return table
+
+
+def _collision_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(
         "task",
         "cells",
@@ -110,25 +124,29 @@ def show(result: dict[str, Any], console: Console) -> None:
         "ours",
         title="Cells that share a code with another a small step away",
     )
-    for row in result["codes"]["collisions"]:
-        ours = f"{row['ours_near']} of {row['ours_strangers']:,}"
+    for row in rows:
         where = "actions beyond" if row["outside"] else "in range"
-        table.add_row(
-            row["task"], where, *(f"{row[name]:.1%}" for name in ("printed", "meant", "published")), ours
-        )
-    console.print(table)
+        theirs = (f"{row[name]:.1%}" for name in ("printed", "meant", "published"))
+        table.add_row(row["task"], where, *theirs, f"{row['ours_near']} of {row['ours_strangers']:,}")
+    return table
+
+
+def _improvement_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(
         "Theorem A.3: u", "smallest gain in Q", "pairs that lose", title="Policy improvement, 200 tables"
     )
-    for row in result["guarantees"]["improvement"]:
+    for row in rows:
         table.add_row(row["case"], f"{row['smallest_gain']:.2e}", f"{row['pairs_worse']:.1%}")
-    console.print(table)
+    return table
+
+
+def _selection_table(rows: list[dict[str, Any]]) -> Table:
     table = Table(
         "kappa",
         "fails below, whole policy",
         "fails below, cut off",
         title="Theorem A.2: epsilon from which it holds",
     )
-    for row in result["guarantees"]["selection"]:
+    for row in rows:
         table.add_row(str(row["base"]), f"{row['fails_below']:.1e}", f"{row['fails_below_cut_off']:.1e}")
-    console.print(table)
+    return table

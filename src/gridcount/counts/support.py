@@ -2,7 +2,7 @@
 fixed sample of states."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,36 +70,16 @@ class LogSupport:
         near, state = np.unique(
             cell[rows], return_inverse=True
         )  # the sample's cells, and which of them each state is in
-        share = NEAREST_OF / np.bincount(
-            np.searchsorted(near, cell[np.isin(cell, near)]), minlength=len(near)
-        )
         own = state * actions.n_cells + action_cell[rows].astype(np.int64)
-        own_pairs, own_visits = np.unique(own), np.zeros(len(np.unique(own)), np.int64)
-        kept: list[NDArray[np.int64]] = []
-
-        def pairs() -> Iterator[NDArray[np.uint64]]:
-            for start in range(0, len(cell), CHUNK):
-                place = np.minimum(np.searchsorted(near, cell[start : start + CHUNK]), len(near) - 1)
-                mine = np.flatnonzero(near[place] == cell[start : start + CHUNK])
-                pair = place[mine] * actions.n_cells + action_cell[start + mine].astype(np.int64)
-                known = np.minimum(np.searchsorted(own_pairs, pair), len(own_pairs) - 1)
-                own_visits[:] += np.bincount(known[own_pairs[known] == pair], minlength=len(own_pairs))
-                kept.append(start + mine[rng.random(len(mine)) < share[place[mine]]])
-                yield pair.astype(np.uint64)
-
-        logged_pairs = distinct_codes(pairs()).astype(np.int64)
-        logged = np.union1d(np.concatenate(kept), rows)  # a state's own action is always among them
+        pairs, own_visits, kept = _near_rows(cell, action_cell, near, actions.n_cells, own, rng)
+        logged = np.union1d(kept, rows)  # a state's own action is always among them
         place = np.searchsorted(near, cell[logged])
         order = np.argsort(place, kind="stable")
         logged, ends = logged[order], np.cumsum(np.bincount(place, minlength=len(near)))
         nearby = np.split(_in_ranges(np.asarray(action[logged]), actions), ends[:-1])
-        support = cls(
-            rows, np.asarray(observation[rows]), actions, state, logged_pairs, nearby, Support(0, 0)
-        )
+        support = cls(rows, np.asarray(observation[rows]), actions, state, pairs, nearby, Support(0, 0))
         own_distances = support._distances(np.asarray(action[rows]), but=np.split(logged, ends[:-1]))
-        support.itself = Support(
-            float(np.mean(own_visits[np.searchsorted(own_pairs, own)] > 1)), _mean(own_distances)
-        )
+        support.itself = Support(float(np.mean(own_visits > 1)), _mean(own_distances))
         return support
 
     def measure(self, action: NDArray[np.float32]) -> Support:
@@ -127,6 +107,35 @@ class LogSupport:
                 distance[self.rows[members][:, None] == but[place][None]] = np.inf
             nearest[members] = distance.min(axis=1, initial=np.inf)
         return nearest
+
+
+def _near_rows(
+    cell: NDArray[Any],
+    action_cell: NDArray[Any],
+    near: NDArray[Any],
+    action_cells: int,
+    own: NDArray[np.int64],
+    rng: np.random.Generator,
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Of the rows in the state cells `near`: the pairs of state and action cell, the visits of the pairs
+    `own`, and a sample of about `NEAREST_OF` rows per state cell."""
+    share = NEAREST_OF / np.bincount(np.searchsorted(near, cell[np.isin(cell, near)]), minlength=len(near))
+    own_pairs, which = np.unique(own, return_inverse=True)
+    own_visits = np.zeros(len(own_pairs), np.int64)
+    kept: list[NDArray[np.int64]] = []
+
+    def pairs() -> Iterator[NDArray[np.uint64]]:
+        for start in range(0, len(cell), CHUNK):
+            place = np.minimum(np.searchsorted(near, cell[start : start + CHUNK]), len(near) - 1)
+            mine = np.flatnonzero(near[place] == cell[start : start + CHUNK])
+            pair = place[mine] * action_cells + action_cell[start + mine].astype(np.int64)
+            known = np.minimum(np.searchsorted(own_pairs, pair), len(own_pairs) - 1)
+            own_visits[:] += np.bincount(known[own_pairs[known] == pair], minlength=len(own_pairs))
+            kept.append(start + mine[rng.random(len(mine)) < share[place[mine]]])
+            yield pair.astype(np.uint64)
+
+    logged_pairs = distinct_codes(pairs()).astype(np.int64)
+    return logged_pairs, own_visits[which], np.concatenate(kept)
 
 
 def _in_ranges(action: NDArray[np.float32], cells: StateCells) -> NDArray[np.float32]:

@@ -3,7 +3,7 @@ next."""
 
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,32 +43,47 @@ def generate(
     state = maze.start(rng, streams)
     walkers = Walkers(maze, streams, rng)
 
-    observations = np.empty((length, streams, 4), dtype=np.float32)
-    actions = np.empty((length, streams, 2), dtype=np.float32)
-    goals = np.empty((length, streams, 2), dtype=np.float32)
-    timeouts = np.zeros((length, streams), dtype=bool)
+    walk = Walk.empty(length, streams)
     for row in range(length):
         walkers.set_goals(state)
         action = walkers.act(state)
-        observations[row], actions[row] = state, np.clip(action, -1.0, 1.0)
-        goals[row], timeouts[row] = walkers.goal, walkers.switch
-        state = physics.step(state, actions[row])  # the recorded single-precision action is applied
+        walk.observations[row], walk.actions[row] = state, np.clip(action, -1.0, 1.0)
+        walk.goals[row], walk.timeouts[row] = walkers.goal, walkers.switch
+        state = physics.step(state, walk.actions[row])  # the recorded single-precision action is applied
         if progress is not None and (row % 1000 == 999 or row == length - 1):
             progress(min((row + 1) * streams, transitions), transitions)
-    timeouts[-1] = True
+    walk.timeouts[-1] = True
+    return walk.columns(maze, transitions)
 
-    observation, ends = _in_order(observations, transitions), _in_order(timeouts, transitions)
-    ends[-1] = True
-    return {
-        "observations": observation,
-        "actions": _in_order(actions, transitions),
-        "rewards": maze.reward(observation[:, :2]).astype(np.float32),
-        "terminals": np.zeros(transitions, dtype=bool),
-        "timeouts": ends,
-        "infos/goal": _in_order(goals, transitions),
-        "infos/qpos": observation[:, :2],
-        "infos/qvel": observation[:, 2:],
-    }
+
+class Walk(NamedTuple):
+    """What is recorded of all particles, step by step."""
+
+    observations: NDArray[np.float32]  # [length, streams, 4]
+    actions: NDArray[np.float32]  # [length, streams, 2]
+    goals: NDArray[np.float32]  # [length, streams, 2]
+    timeouts: NDArray[np.bool_]  # [length, streams]
+
+    @classmethod
+    def empty(cls, length: int, streams: int) -> "Walk":
+        """Room for `length` steps."""
+        observations, actions, goals = (np.empty((length, streams, dims), np.float32) for dims in (4, 2, 2))
+        return cls(observations, actions, goals, np.zeros((length, streams), dtype=bool))
+
+    def columns(self, maze: "Task", rows: int) -> dict[str, NDArray[Any]]:
+        """The first `rows` rows in D4RL's columns, one stream after the other."""
+        observation, ends = _in_order(self.observations, rows), _in_order(self.timeouts, rows)
+        ends[-1] = True
+        return {
+            "observations": observation,
+            "actions": _in_order(self.actions, rows),
+            "rewards": maze.reward(observation[:, :2]).astype(np.float32),
+            "terminals": np.zeros(rows, dtype=bool),
+            "timeouts": ends,
+            "infos/goal": _in_order(self.goals, rows),
+            "infos/qpos": observation[:, :2],
+            "infos/qvel": observation[:, 2:],
+        }
 
 
 class Walkers:

@@ -144,7 +144,9 @@ class Experiment:
     @cached_property
     def metrics(self) -> list[str]:
         """Figures its rows have besides the score."""
-        values = {name: value for row in self.rows for name, value in row.items() if value is not None}
+        values: Row = {}
+        for row in self.rows:
+            values |= {name: value for name, value in row.items() if value is not None}
         return [name for name, value in values.items() if is_metric(name, value)]
 
     def curve(self, metric: str) -> Curve | None:

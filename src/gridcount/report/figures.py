@@ -8,7 +8,7 @@ import numpy as np
 
 from gridcount.files import whole_file
 from gridcount.report.experiments import Section, in_words
-from gridcount.report.tables import is_ablation
+from gridcount.report.score_tables import is_ablation
 
 try:
     from matplotlib.figure import Figure

@@ -7,7 +7,7 @@ from gridcount.counts.support import EXPECTED, Support
 from gridcount.report.experiments import Experiment, Section
 from gridcount.report.protocol import protocol
 from gridcount.report.scores import LAST
-from gridcount.report.tables import Entry, Number, Table
+from gridcount.report.table import Entry, Number, Table
 
 SHARES = Support._fields  # metrics that the log's own actions have too
 FIGURES = {

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from gridcount.report import statistics
 from gridcount.report.experiments import Experiment, Section, in_words, other_metrics
-from gridcount.report.tables import is_ablation
+from gridcount.report.score_tables import is_ablation
 
 HEADLINE = "headline"  # the score, or the return where nothing normalises it
 MOST = 6  # other figures kept, to keep the page small

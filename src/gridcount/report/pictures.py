@@ -95,7 +95,8 @@ def curves_figure(runs: list[Path]) -> Figure:
 def _drawn_metrics(runs: list[Path], found: list[list[Row]], plans: list[Plan]) -> list[str]:
     """What to draw: the score or the return where all runs have it, else besides it what runs without an
     environment have."""
-    score = "score" if all("score" in row for rows in found for row in rows if "return" in row) else "return"
+    evaluated = [row for rows in found for row in rows]
+    score = "score" if all("score" in row for row in evaluated if "return" in row) else "return"
     has = [
         {name for name in (score, *UNSCORED) if curve(rows, plan.seeds, name)[0]}
         for rows, plan in zip(found, plans, strict=True)
@@ -121,7 +122,7 @@ def curve(rows: list[Row], seeds: tuple[int, ...], metric: str) -> tuple[list[in
 def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> Path:
     """The map with the first seed's trajectories, the data's visit counts, and the learnt uncertainty at
     the policy's actions."""
-    from gridcount.envs.maze2d import GOAL_RADIUS, WALL_OFFSET, task
+    from gridcount.envs.maze2d import WALL_OFFSET, task
 
     plan = read_plan(run)
     states, policies, done = restore_policies(run, prepared)
@@ -131,45 +132,43 @@ def draw_maze(run: Path, prepared: Prepared, data: Transitions, path: Path) -> P
     counted = hasattr(prepared.algorithm, "uncertainty")
     figure = Figure(figsize=(5 * (3 if counted else 2), 4.6), layout="constrained")
     axes = figure.subplots(1, 3 if counted else 2)
-    rows, columns = maze.walls.shape
-
-    visits = _heat_map(data.observation, None, rows, columns)
-    panels = [
-        (None, f"{EPISODES} episodes after {done:,} updates: score {result.summary()['score']:.0f}"),
-        (visits, "visits in the data"),
-    ]
+    title = f"{EPISODES} episodes after {done:,} updates: score {result.summary()['score']:.0f}"
+    _draw_map(axes[0], maze, title)
+    for episode in range(EPISODES):
+        x, y = (result.observations[:, episode, i] + WALL_OFFSET for i in (0, 1))
+        axes[0].plot(y, x, linewidth=1, alpha=0.7, color=COLOURS[0])
+        axes[0].plot(y[0], x[0], "o", markersize=3, color=COLOURS[1])
+    _draw_map(axes[1], maze, "visits in the data")
+    _draw_heat(axes[1], _heat_map(data.observation, None, *maze.walls.shape), "log")
     if counted:
         sample = np.random.default_rng(0).choice(len(data), min(SAMPLE, len(data)), replace=False)
         uncertainty = _uncertainty(prepared, states[0], policies[0], sample)
-        panels.append(
-            (_heat_map(data.observation[sample], uncertainty, rows, columns), "uncertainty u(s, π(s)) learnt")
-        )
-    for axis, (heat, title) in zip(axes, panels, strict=True):
-        extent = (-0.5, columns - 0.5, rows - 0.5, -0.5)
-        axis.imshow(np.where(maze.walls, 0.28, 1.0), cmap="gray", vmin=0, vmax=1, extent=extent)
-        if heat is not None:
-            norm = "log" if title.startswith("visits") else "linear"
-            figure.colorbar(
-                axis.imshow(heat, cmap="viridis", extent=extent, norm=norm, interpolation="nearest"),
-                ax=axis,
-                shrink=0.8,
-            )
-        else:
-            for episode in range(EPISODES):
-                x, y = (result.observations[:, episode, i] + WALL_OFFSET for i in (0, 1))
-                axis.plot(y, x, linewidth=1, alpha=0.7, color=COLOURS[0])
-                axis.plot(y[0], x[0], "o", markersize=3, color=COLOURS[1])
-        axis.add_patch(
-            Circle(
-                (maze.goal[1] + WALL_OFFSET, maze.goal[0] + WALL_OFFSET),
-                GOAL_RADIUS,
-                fill=False,
-                color=COLOURS[2],
-                linewidth=2,
-            )
-        )
-        axis.set(title=title, xticks=[], yticks=[])
+        _draw_map(axes[2], maze, "uncertainty u(s, π(s)) learnt")
+        heat = _heat_map(data.observation[sample], uncertainty, *maze.walls.shape)
+        _draw_heat(axes[2], heat, "linear")
     return save_figure(figure, path)
+
+
+def _draw_map(axis: Any, maze: Any, title: str) -> None:
+    """The walls and the goal of a maze."""
+    from gridcount.envs.maze2d import GOAL_RADIUS, WALL_OFFSET
+
+    walls = np.where(maze.walls, 0.28, 1.0)
+    axis.imshow(walls, cmap="gray", vmin=0, vmax=1, extent=_extent(*walls.shape))
+    goal = (maze.goal[1] + WALL_OFFSET, maze.goal[0] + WALL_OFFSET)
+    axis.add_patch(Circle(goal, GOAL_RADIUS, fill=False, color=COLOURS[2], linewidth=2))
+    axis.set(title=title, xticks=[], yticks=[])
+
+
+def _draw_heat(axis: Any, heat: NDArray[np.float64], norm: str) -> None:
+    """A value per square of the map, with its scale."""
+    drawn = axis.imshow(heat, cmap="viridis", extent=_extent(*heat.shape), norm=norm, interpolation="nearest")
+    axis.figure.colorbar(drawn, ax=axis, shrink=0.8)
+
+
+def _extent(rows: int, columns: int) -> tuple[float, float, float, float]:
+    """Where a map lies in its picture, so that the centre of a square has its numbers as coordinates."""
+    return -0.5, columns - 0.5, rows - 0.5, -0.5
 
 
 def draw_run(run: Path, prepared: Prepared, data: Transitions) -> list[Path]:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from gridcount.plain_text import printable, spreadsheet_text
-from gridcount.report.tables import Table
+from gridcount.report.table import Table
 
 
 def to_markdown(table: Table) -> str:

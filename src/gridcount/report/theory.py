@@ -121,39 +121,10 @@ def draw_codes(result: dict[str, Any], path: Path) -> Path:
     not see."""
     figure = Figure(figsize=(14, 4.2), layout="constrained")
     inside, beyond, blurred = figure.subplots(1, 3)
-    names = {
-        "printed": "Eq. 3 as printed",
-        "meant": "Eq. 3 as meant",
-        "published": "published (32-bit)",
-        "ours": "gridcount",
-    }
-    for axes, outside, title in (
-        (inside, False, "cells of the data's range"),
-        (beyond, True, "actions up to a width beyond it"),
-    ):
-        rows = [row for row in result["collisions"] if row["outside"] is outside]
-        for i, (name, label) in enumerate(names.items()):
-            shares = [
-                row["ours_near"] / max(row["ours_strangers"], 1) if name == "ours" else row[name]
-                for row in rows
-            ]
-            places = [place + (i - 1.5) * 0.2 for place in range(len(rows))]
-            axes.bar(places, shares, width=0.18, color=COLOURS[(1, 3, 5, 0)[i]], label=label)
-            for place, each in zip(places, shares, strict=True):
-                if each == 0:
-                    axes.plot(place, 0, "o", markersize=4, color=COLOURS[(1, 3, 5, 0)[i]], clip_on=False)
-        axes.set(
-            title=title,
-            ylabel="share that shares a code nearby",
-            ylim=(0, 1.3),
-            yticks=[0, 0.25, 0.5, 0.75, 1],
-        )
-        axes.set_xticks(
-            range(len(rows)),
-            [f"{row['task']}\n{row['states']}+{row['actions']} d" for row in rows],
-            fontsize=7,
-        )
-        finish(axes, percent=True, columns=2)
+    within = [row for row in result["collisions"] if not row["outside"]]
+    outside = [row for row in result["collisions"] if row["outside"]]
+    _draw_collisions(inside, within, "cells of the data's range")
+    _draw_collisions(beyond, outside, "actions up to a width beyond it")
     for (task, row), colour in zip(result["blur"].items(), COLOURS, strict=False):
         dimensions = range(1, len(row["unseen"]) + 1)
         blurred.plot(dimensions, row["unseen"], "o-", markersize=3, color=colour, label=task)
@@ -165,6 +136,35 @@ def draw_codes(result: dict[str, Any], path: Path) -> Path:
     )
     finish(blurred, percent=True)
     return save_figure(figure, path)
+
+
+def _draw_collisions(axes: Any, rows: list[dict[str, Any]], title: str) -> None:
+    """Bars per task, one for each coding; a dot where no cell shares its code."""
+    names = {
+        "printed": "Eq. 3 as printed",
+        "meant": "Eq. 3 as meant",
+        "published": "published (32-bit)",
+        "ours": "gridcount",
+    }
+    for i, (name, label) in enumerate(names.items()):
+        colour = COLOURS[(1, 3, 5, 0)[i]]
+        shares = [
+            row["ours_near"] / max(row["ours_strangers"], 1) if name == "ours" else row[name] for row in rows
+        ]
+        places = [place + (i - 1.5) * 0.2 for place in range(len(rows))]
+        axes.bar(places, shares, width=0.18, color=colour, label=label)
+        for place, each in zip(places, shares, strict=True):
+            if each == 0:
+                axes.plot(place, 0, "o", markersize=4, color=colour, clip_on=False)
+    axes.set(
+        title=title,
+        ylabel="share that shares a code nearby",
+        ylim=(0, 1.3),
+        yticks=[0, 0.25, 0.5, 0.75, 1],
+    )
+    tasks = [f"{row['task']}\n{row['states']}+{row['actions']} d" for row in rows]
+    axes.set_xticks(range(len(rows)), tasks, fontsize=7)
+    finish(axes, percent=True, columns=2)
 
 
 def finish(axes: Any, percent: bool, columns: int = 1) -> None:

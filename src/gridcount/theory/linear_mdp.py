@@ -219,58 +219,69 @@ def refine(
     first_c: dict[str, float] = {}  # of the coarsest grid and the smallest log: held fixed from then on
     for n in rows:
         samples = [examine(mdp, draw_log(mdp, n, rng), state, action, slope, bins) for _ in range(logs)]
-        linear_error, gamma = (
-            np.array([s.linear_error for s in samples]),
-            np.array([s.gamma for s in samples]),
-        )  # [logs, points]
-        scale = np.array([s.scale for s in samples])[:, None]
-        inside = linear_error <= scale * gamma
-        result["lemma"].append(
-            {
-                "rows": n,
-                "scale": float(scale.mean()),
-                "logs_covered_everywhere": float(inside.all(axis=1).mean()),
-                "smallest_scale": float(np.quantile(linear_error / gamma, 1 - FAILURE)),
-            }
-        )
-        deviation = np.sqrt(
-            (linear_error**2).mean(axis=0)
-        )  # over logs, at each point: what an uncertainty should follow
+        result["lemma"].append({"rows": n, **check_lemma(samples)})
         for g, b in enumerate(bins):
-            count = np.array([s.visits[g] for s in samples])
-            u = 1 / np.sqrt(count + 1)  # ln T = 1: another T divides every c by sqrt(ln T)
-            row: dict[str, Any] = {
-                "rows": n,
-                "bins": b,
-                "mean_count": float(count.mean()),
-                "empty": float((count == 0).mean()),
-            }
-            for name, error in (
-                ("linear", linear_error),
-                ("cells", np.array([s.cell_error[g] for s in samples])),
-            ):
-                ratio = error / u
-                c, c_every = smallest_c(ratio[::2])
-                fixed, fixed_every = (
-                    first_c.setdefault(name, c),
-                    first_c.setdefault(f"{name}, every point", c_every),
-                )
-                row[name] = {
-                    "smallest_c": c,
-                    "held_out": float((ratio[1::2] <= c).mean()),
-                    "smallest_c_every_point": c_every,
-                    "fixed_c": fixed,
-                    "fixed_c_coverage": float((ratio[1::2] <= fixed).mean()),
-                    "fixed_c_every_point": fixed_every,
-                    "fixed_c_worst_point": float((ratio[1::2] <= fixed_every).mean(axis=0).min()),
-                }
-            row["gamma_over_u"] = float((gamma / u).max())
-            row["theory_coverage"] = float((linear_error <= scale * u).mean())
-            row["excess"] = float(max(s.excess[g] for s in samples))
-            row["rank_correlation"] = rank_correlation(u.mean(axis=0), deviation)
-            row["gamma_rank_correlation"] = rank_correlation(u.mean(axis=0), gamma.mean(axis=0))
-            result["grids"].append(row)
+            result["grids"].append({"rows": n, "bins": b, **check_grid(samples, g, first_c)})
     return result
+
+
+def check_lemma(samples: list[Sample]) -> dict[str, float]:
+    """Lemma 2 over logs of one size: the share that its scale covers everywhere, and the scale that would
+    do."""
+    error, gamma = _at_all_points(samples, "linear_error"), _at_all_points(samples, "gamma")
+    scale = _scales(samples)
+    return {
+        "scale": float(scale.mean()),
+        "logs_covered_everywhere": float((error <= scale * gamma).all(axis=1).mean()),
+        "smallest_scale": float(np.quantile(error / gamma, 1 - FAILURE)),
+    }
+
+
+def check_grid(samples: list[Sample], grid: int, first_c: dict[str, float]) -> dict[str, Any]:
+    """Theorem 1 on one grid over logs of one size; `first_c` gets the constants of the first call."""
+    error, gamma = _at_all_points(samples, "linear_error"), _at_all_points(samples, "gamma")
+    cell_error = np.array([each.cell_error[grid] for each in samples])
+    count = np.array([each.visits[grid] for each in samples])
+    u = 1 / np.sqrt(count + 1)  # ln T = 1: another T divides every c by sqrt(ln T)
+    deviation = np.sqrt((error**2).mean(axis=0))  # over logs, at each point: what u should follow
+    return {
+        "mean_count": float(count.mean()),
+        "empty": float((count == 0).mean()),
+        "linear": check_constant(error / u, "linear", first_c),
+        "cells": check_constant(cell_error / u, "cells", first_c),
+        "gamma_over_u": float((gamma / u).max()),
+        "theory_coverage": float((error <= _scales(samples) * u).mean()),
+        "excess": float(max(each.excess[grid] for each in samples)),
+        "rank_correlation": rank_correlation(u.mean(axis=0), deviation),
+        "gamma_rank_correlation": rank_correlation(u.mean(axis=0), gamma.mean(axis=0)),
+    }
+
+
+def check_constant(ratio: Float, name: str, first_c: dict[str, float]) -> dict[str, float]:
+    """From error / u [logs, points]: the smallest c of every other log, and what it and the first c cover
+    in the rest."""
+    c, c_every = smallest_c(ratio[::2])
+    fixed = first_c.setdefault(name, c)
+    fixed_every = first_c.setdefault(f"{name}, every point", c_every)
+    return {
+        "smallest_c": c,
+        "held_out": float((ratio[1::2] <= c).mean()),
+        "smallest_c_every_point": c_every,
+        "fixed_c": fixed,
+        "fixed_c_coverage": float((ratio[1::2] <= fixed).mean()),
+        "fixed_c_every_point": fixed_every,
+        "fixed_c_worst_point": float((ratio[1::2] <= fixed_every).mean(axis=0).min()),
+    }
+
+
+def _at_all_points(samples: list[Sample], name: str) -> Float:
+    """A field of all samples: [logs, points]."""
+    return np.array([getattr(each, name) for each in samples])
+
+
+def _scales(samples: list[Sample]) -> Float:
+    """b of Lemma 2 in each log: [logs, 1]."""
+    return np.array([each.scale for each in samples])[:, None]
 
 
 def smallest_c(ratio: Float) -> tuple[float, float]:

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any
 
 import jax
@@ -41,19 +40,15 @@ def find_divergence(
 
     Weights are checked too, because no metric includes a block's last update.
     """
-    bad_metrics = (
-        (seed, f"metric '{name}' became {value:.3g}")
-        for name, values in metrics.items()
-        for seed, value in zip(seeds, values.tolist(), strict=True)
-        if not math.isfinite(value) or abs(value) > limit
-    )
-    bad_weights = (
-        (seed, f"'{jax.tree_util.keystr(path)}' is no longer finite")
-        for seed, state in zip(seeds, states, strict=True)
-        for path, leaf in jax.tree_util.tree_leaves_with_path(state)
-        if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all()
-    )
-    return next(chain(bad_metrics, bad_weights), None)
+    for name, values in metrics.items():
+        for seed, value in zip(seeds, values.tolist(), strict=True):
+            if not math.isfinite(value) or abs(value) > limit:
+                return seed, f"metric '{name}' became {value:.3g}"
+    for seed, state in zip(seeds, states, strict=True):
+        for path, leaf in jax.tree_util.tree_leaves_with_path(state):
+            if np.issubdtype(leaf.dtype, np.floating) and not np.isfinite(leaf).all():
+                return seed, f"'{jax.tree_util.keystr(path)}' is no longer finite"
+    return None
 
 
 def why_diverged(prepared: Prepared, data: Transitions | None, q: float | None) -> str:

@@ -98,15 +98,12 @@ def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, lis
     items = {
         role: [spec] if spec in names else _items(spec) for role, spec in wanted.items()
     }  # a column name may contain a comma
-    named = {item: role for role, parts in items.items() for item in parts if item in names}
-    globbed = {
-        name: role
-        for role, parts in items.items()
-        for item in parts
-        if item != "*"
-        for name in names
-        if fnmatchcase(name, item)
-    }
+    pairs = [(role, item) for role, parts in items.items() for item in parts]
+    named = {item: role for role, item in pairs if item in names}
+    globbed: dict[str, str] = {}
+    for role, item in pairs:
+        if item != "*":
+            globbed |= {name: role for name in names if fnmatchcase(name, item)}
     guessed = {name for members in _by_default(names, set(named), wanted).values() for name in members}
     roles: dict[str, list[str]] = {}
     for role, parts in items.items():

@@ -94,7 +94,9 @@ def with_decimal(
         lines = _lines(file)
     columns = [dialect.names.index(name) for name in numbers]
     rows = read_rows(lines[1 + bool(dialect.units) :], dialect.delimiter)
-    cells = [row[i].strip() for row in rows for i in columns if i < len(row)]
+    cells: list[str] = []
+    for row in rows:
+        cells += [row[i].strip() for i in columns if i < len(row)]
     found = {cell: _mark(cell) for cell in cells if _NUMBER.fullmatch(cell)}
     seen = {mark: next((cell for cell in found if found[cell] == mark), None) for mark in (",", ".", ",?")}
     if decimal is None and seen[","] and seen["."]:

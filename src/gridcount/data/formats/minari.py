@@ -19,6 +19,7 @@ from gridcount.files import validate_no_link, validate_no_links
 from gridcount.transitions import chunk_rows, chunks
 
 PREFIX = "minari:"
+COLLECTED_AGAIN = "Minari's datasets were collected again: their scores are not comparable with D4RL's tables"
 LOOKS = {
     "render_mode",
     "width",
@@ -94,16 +95,7 @@ def minari_pieces(dataset: str | Path) -> Iterator[Log]:
     source = str(folder)
     metadata = _metadata(folder)
     key, notes = _observation_key(folder, _space(metadata, "observation_space"))
-    action_space = _space(metadata, "action_space")
-    if action_space.get("type", "Box") != "Box":
-        raise ValueError(
-            f"{folder}: actions are of type {action_space['type']}; only a Box of continuous actions is"
-            " supported"
-        )
-    low, high = (
-        np.asarray(action_space[end], np.float32).reshape(-1) if end in action_space else None
-        for end in ("low", "high")
-    )
+    low, high = _action_bounds(folder, metadata)
     hdf5 = folder / "main_data.hdf5"
     problems: Problems = {}
     start, dims = 0, None
@@ -127,15 +119,24 @@ def minari_pieces(dataset: str | Path) -> Iterator[Log]:
             action_low=low,
             action_high=high,
             environment=_environment(metadata),
-            notes=(
-                *notes,
-                "Minari's datasets were collected again: their scores are not comparable with D4RL's tables",
-            ),
+            notes=(*notes, COLLECTED_AGAIN),
             problems=tuple(problems.values()),
         )
         start, dims = start + len(steps.rewards), found
     if dims is None:
         raise ValueError(f"{folder}: holds no episode with a step; get the dataset again")
+
+
+def _action_bounds(folder: Path, metadata: dict[str, Any]) -> list[NDArray[np.float32] | None]:
+    """The declared bounds of the actions, low and high; raises ValueError if they are not continuous."""
+    space = _space(metadata, "action_space")
+    if space.get("type", "Box") != "Box":
+        raise ValueError(
+            f"{folder}: actions are of type {space['type']}; only a Box of continuous actions is supported"
+        )
+    return [
+        np.asarray(space[end], np.float32).reshape(-1) if end in space else None for end in ("low", "high")
+    ]
 
 
 def _hdf5_steps(path: Path, key: str | None) -> Iterator[_Steps]:

@@ -122,32 +122,13 @@ class Facts:
 def scan(log: Log, low: Float, high: Float, slack: Any) -> Facts:
     """Read every row once. Actions should lie between `low` and `high`, `slack` beyond at most where these
     are -1 and 1."""
-    dims, rows = log.observation.shape[1], len(log)
     end = log.end
     ends = np.flatnonzero(end)
-    starts = np.append(0, ends[:-1] + 1)
+    facts = _no_facts(log, ends)
+    starts, dims = facts.episode_starts, log.observation.shape[1]
     jump, aligned = _thresholds(log, end)
     digester = _Digester(dims + log.action.shape[1] + 1)
-    digests = np.zeros(len(starts), np.uint64)
-    facts = Facts(
-        observation=Span(dims),
-        action=Span(log.action.shape[1]),
-        reward=Span(1),
-        next_observation=None if log.next_observation is None else Span(dims),
-        jumps=[Rows() for _ in range(dims)],
-        misaligned=Rows(),
-        outside=Rows(),
-        whole_actions=True,
-        action_values=[set() for _ in range(log.action.shape[1])],
-        usual_action=_usual(log),
-        usual_rows=np.zeros(log.action.shape[1], np.int64),
-        inside=rows - len(ends),
-        step_squares=np.zeros(dims),
-        episode_starts=starts,
-        episode_lengths=ends + 1 - starts,
-        episode_digests=digests,
-    )
-    for part in chunks(rows, 4 * dims):
+    for part in chunks(len(log), 4 * dims):
         observation, exact, reward = (
             np.asarray(column[part]) for column in (log.observation, log.action, log.reward)
         )
@@ -168,8 +149,33 @@ def scan(log: Log, low: Float, high: Float, slack: Any) -> Facts:
         ]
         episode = np.searchsorted(ends, np.arange(part.start, part.stop))
         place = np.arange(part.start, part.stop) - starts[episode]
-        np.add.at(digests, *digester.rows(np.column_stack([observation, action, reward]), place, episode))
+        joined = np.column_stack([observation, action, reward])
+        np.add.at(facts.episode_digests, *digester.rows(joined, place, episode))
     return facts
+
+
+def _no_facts(log: Log, ends: NDArray[np.int64]) -> Facts:
+    """The facts before the first row is read; `ends` are the last rows of the episodes."""
+    dims, action_dim = log.observation.shape[1], log.action.shape[1]
+    starts = np.append(0, ends[:-1] + 1)
+    return Facts(
+        observation=Span(dims),
+        action=Span(action_dim),
+        reward=Span(1),
+        next_observation=None if log.next_observation is None else Span(dims),
+        jumps=[Rows() for _ in range(dims)],
+        misaligned=Rows(),
+        outside=Rows(),
+        whole_actions=True,
+        action_values=[set() for _ in range(action_dim)],
+        usual_action=_usual(log),
+        usual_rows=np.zeros(action_dim, np.int64),
+        inside=len(log) - len(ends),
+        step_squares=np.zeros(dims),
+        episode_starts=starts,
+        episode_lengths=ends + 1 - starts,
+        episode_digests=np.zeros(len(starts), np.uint64),
+    )
 
 
 def _steps(
