@@ -3,8 +3,8 @@
     python benchmarks/tutorial_truth.py FOLDER
     python benchmarks/tutorial_truth.py --draw
 
-Each seed makes its own log and trains its own policy, with the settings of docs/tutorial.md. The results go to
-results/tutorial_truth.json after each seed; --draw draws docs/images/tutorial.png from them.
+Each seed makes its own log and trains its own policy, with the settings of docs/tutorial.md. The results go
+to results/tutorial_truth.json after each seed; --draw draws docs/images/tutorial.png from them.
 """
 
 import json

@@ -26,10 +26,10 @@ def tutorial_texts() -> dict[str, str]:
 def _time(kept: dict[str, Any]) -> str:
     spent, before = kept["commands"], kept["installation"]
     return (
-        f"The installation took {before['clock']} seconds ({before['cpu']} of CPU time), and all commands below"
-        f" together {spent['clock']} seconds ({spent['cpu']} of CPU time), from a new virtual environment with"
-        f" the built wheel, on {kept['cores']} cores that about {kept['others']:.0f} processes shared. The rest"
-        " of the 15 minutes is for reading."
+        f"The installation took {before['clock']} seconds ({before['cpu']} of CPU time), and all commands"
+        f" below together {spent['clock']} seconds ({spent['cpu']} of CPU time). They ran from a new virtual"
+        f" environment with the built wheel, on {kept['cores']} cores that about {kept['others']:.0f} processes"
+        " shared. The rest of the 15 minutes is for reading."
     )
 
 
