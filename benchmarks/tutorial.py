@@ -1,8 +1,11 @@
-"""Do what docs/tutorial.md says, block by block: python benchmarks/tutorial.py FOLDER [--quick] [--clean] [--keep].
+"""Do what docs/tutorial.md says, block by block.
 
-Blocks of the language `sh` run in one shell, in the order of the page. Blocks of the language `python` are written to the file that their
-first line names. With --clean gridcount is built as a wheel and installed in a new virtual environment; with --quick training is
-short, for the tests; with --keep what the commands printed goes to results/tutorial.json, from which docs/render.py fills the page.
+    python benchmarks/tutorial.py FOLDER [--quick] [--clean] [--keep]
+
+Blocks of the language `sh` run in one shell, in the order of the page. Blocks of the language `python` are
+written to the file that their first line names. With --clean gridcount is built as a wheel and installed in a
+new virtual environment. With --quick training is short, for the tests. With --keep what the commands printed
+goes to results/tutorial.json, from which docs/render.py fills the page.
 """
 
 import json

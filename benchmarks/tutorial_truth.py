@@ -1,7 +1,10 @@
-"""The tutorial's log, policy, estimate and guard over several seeds, beside the truth: python benchmarks/tutorial_truth.py FOLDER.
+"""The tutorial's log, policy, estimate and guard over several seeds, beside the truth.
 
-Each seed makes its own log and trains its own policy, with the settings of docs/tutorial.md. The results go to results/tutorial_truth.json
-after each seed. `--draw` draws docs/images/tutorial.png from them.
+    python benchmarks/tutorial_truth.py FOLDER
+    python benchmarks/tutorial_truth.py --draw
+
+Each seed makes its own log and trains its own policy, with the settings of docs/tutorial.md. The results go
+to results/tutorial_truth.json after each seed; --draw draws docs/images/tutorial.png from them.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The tutorial does what it says: its blocks run in the order of the page, from the log to the service and back."""
+"""The tutorial does what it says: its blocks run in order, from the log to the service and back."""
 
 import re
 import subprocess

@@ -17,15 +17,20 @@ def tutorial_texts() -> dict[str, str]:
     kept, truth = (
         json.loads((ROOT / "results" / f"{name}.json").read_text()) for name in ("tutorial", "tutorial_truth")
     )
-    spent, before = kept["commands"], kept["installation"]
     texts = {marker: _shown(text) for marker, text in kept["printed"].items()}
-    texts["tutorial-time"] = (
-        f"The installation took {before['clock']} seconds ({before['cpu']} of CPU time), and all commands below together {spent['clock']} "
-        f"seconds ({spent['cpu']} of CPU time), from a new virtual environment with the built wheel, on {kept['cores']} cores that about "
-        f"{kept['others']:.0f} processes shared. The rest of the 15 minutes is for reading."
-    )
+    texts["tutorial-time"] = _time(kept)
     texts["tutorial-verdict"] = f"{_tutorial_truth(truth)}\n\n{_tutorial_estimates(truth)}"
     return texts
+
+
+def _time(kept: dict[str, Any]) -> str:
+    spent, before = kept["commands"], kept["installation"]
+    return (
+        f"The installation took {before['clock']} seconds ({before['cpu']} of CPU time), and all commands"
+        f" below together {spent['clock']} seconds ({spent['cpu']} of CPU time). They ran from a new virtual"
+        f" environment with the built wheel, on {kept['cores']} cores that about {kept['others']:.0f} processes"
+        " shared. The rest of the 15 minutes is for reading."
+    )
 
 
 def _shown(text: str) -> str:

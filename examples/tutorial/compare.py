@@ -1,6 +1,7 @@
-"""What a policy and its guard are really worth: `python compare.py runs/heating` lets them run the simulated houses.
+"""What a policy and its guard are really worth: `python compare.py runs/heating` lets them run the houses.
 
-A real plant has no such file. Here it shows how far the estimate was off, and what happens in weather that the log never saw.
+A real plant has no such file. Here it shows how far the estimate was off, and what happens in weather that
+the log never saw.
 """
 
 import sys

@@ -1,11 +1,13 @@
 """Floor heating of small houses, each run by a PI controller: makes the tutorial's log, and knows the truth.
 
-A step is half an hour. Houses are simulated side by side: every quantity is an array with a number for each house.
+A step is half an hour. Houses are simulated side by side: every quantity is an array with a number for each
+house.
 
     slab'   = slab   + (heat - 2.0 * (slab - indoor)) / 6 / 2
     indoor' = indoor + (2.0 * (slab - indoor) - 0.35 * (indoor - outdoor) + sun + people) / 8 / 2
 
-Heat, sun and people are in kW. The slab stores 6 kWh per kelvin, the room 8. An open valve gives 20 kW, half an hour later.
+Heat, sun and people are in kW. The slab stores 6 kWh per kelvin, the room 8. An open valve gives 20 kW, half
+an hour later.
 """
 
 import csv
@@ -41,7 +43,10 @@ class Houses:
         return dict(zip(OBSERVED, (hour, self.indoor, self.slab, outdoor, sun, self.valve), strict=True))
 
     def advance(self, valve: Any) -> Any:
-        """Move half an hour on; returns the reward in euros: minus the price of heat, minus 1 for each kelvin and hour of cold."""
+        """Move half an hour on; returns the reward in euros.
+
+        It is minus the price of heat, and minus 1 for each kelvin and hour of cold.
+        """
         now, valve = self.readings(), np.clip(valve, 0.0, 100.0)
         at_home = (now["hour"] >= 7) & (now["hour"] < 22)
         heat, upwards = 20 * self.valve / 100, 2.0 * (self.slab - self.indoor)
@@ -58,7 +63,10 @@ class Houses:
 
 
 class Pi:
-    """The controller: a setpoint by day and one by night. Its day begins at 4 o'clock, early enough for any winter."""
+    """The controller: a setpoint by day and one by night.
+
+    Its day begins at 4 o'clock, early enough for any winter.
+    """
 
     def __init__(self, day: Any = 21.5, night: Any = 20.5) -> None:
         self.day, self.night, self.error = day, night, 0.0
@@ -71,7 +79,10 @@ class Pi:
 
 
 class People(Pi):
-    """Who made the log: the controller, with setpoints that people choose every midnight, and a valve that they turn by hand."""
+    """Who made the log: the controller, and people.
+
+    They choose its setpoints every midnight, and turn the valve by hand now and then.
+    """
 
     def __init__(self, rng: np.random.Generator) -> None:
         super().__init__()
