@@ -165,7 +165,8 @@ def main() -> None:
     for name in options.only:
         kept[name] = run_case(name, options.folder.resolve())
         if options.keep:
-            write_whole(RESULT, json.dumps(kept, indent=1) + "\n")
+            text = json.dumps(kept, indent=1) + "\n"
+            write_whole(RESULT, text.replace(f"{options.folder.resolve()}/", ""))
 
 
 if __name__ == "__main__":
