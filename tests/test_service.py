@@ -139,7 +139,8 @@ def test_slow_and_endless_clients_are_answered_and_closed(client: Client, sent: 
 
 def test_a_flood_is_answered_with_429(runs: Path) -> None:
     with service(runs / "seed0", "--rate", "1") as flooded:  # and two at once
-        statuses = [flooded.ask("POST", "/decide", body())[0] for _ in range(50)]
+        headers = [{"x-forwarded-for": f"10.0.0.{number}"} for number in range(50)]  # which it must not believe
+        statuses = [flooded.ask("POST", "/decide", body(), each)[0] for each in headers]
         assert statuses[:2] == [200, 200]
         assert set(statuses) == {200, 429}
         assert flooded.process.poll() is None
@@ -153,6 +154,13 @@ def test_an_address_may_ask_again_when_its_bucket_has_filled() -> None:
     assert rates.wait("b", 1) == 0
     now[0] += 0.1
     assert rates.wait("a", 1) == 0
+
+
+def test_a_batch_larger_than_the_bucket_is_allowed_once_and_paid_for() -> None:
+    rates = Rates(rate=1, burst=2, clock=lambda: 0.0)
+    assert rates.wait("a", 1) == 0  # its request
+    assert rates.wait("a", 99) == 0  # its other rows
+    assert rates.wait("a", 1) == pytest.approx(99)
 
 
 def test_only_who_has_the_token_is_answered(runs: Path) -> None:
