@@ -128,13 +128,26 @@ def answer_to(client: Client, sent: bytes) -> bytes:
         (b"POST /decide HTTP/1.1\r\nhost: localhost\r\n", 408),
         (b"POST /decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{", 408),
         (b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 40_000, 431),
+        (b"POST /decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: " + b"y" * 40_000, 431),
         (b"\x16\x03\x01 not http\r\n\r\n", 400),
     ],
-    ids=["silent", "slow headers", "slow body", "endless headers", "not HTTP"],
+    ids=["silent", "slow headers", "slow body", "endless headers", "endless trailers", "not HTTP"],
 )  # fmt: skip
 def test_slow_and_endless_clients_are_answered_and_closed(client: Client, sent: bytes, status: int) -> None:
     assert answer_to(client, sent).split(b"\r\n")[0].split(b" ")[1] == str(status).encode()
     assert client.ask("GET", "/health") == (200, {"status": "ok"})
+
+
+def test_empty_lines_after_an_answer_do_not_keep_a_connection_open(client: Client) -> None:
+    with socket.create_connection((client.host, client.port), timeout=HANG) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        received = b""
+        while b'{"status":"ok"}' not in received:
+            received += connection.recv(65536)
+        connection.sendall(b"\r\n")
+        while part := connection.recv(65536):
+            received += part
+    assert b"HTTP/1.1 408 " in received
 
 
 def test_a_flood_is_answered_with_429(runs: Path) -> None:
