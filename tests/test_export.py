@@ -71,6 +71,20 @@ def test_the_reader_makes_the_policys_guarded_decisions(run: Path, tmp_path: Pat
         np.testing.assert_allclose(one[name], told[name][7], rtol=1e-6, err_msg=name)
 
 
+def test_an_action_that_is_not_a_number_is_held_at_any_resolution(run: Path, tmp_path: Path) -> None:
+    weights = [np.full((2, 2), 1e20, np.float32), np.array([[1], [-1]], np.float32)]
+    network = Perceptron(weights, [np.zeros(2, np.float32), np.zeros(1, np.float32)], [], [])
+    trained, guard = load_policy(run), Guard(min_count=1, resolution=0)
+    policy = gridcount.Policy(Actor(network), trained.facts, seed=0, updates=1, counts=trained.log)
+    decider, huge = Decider(policy.export(tmp_path / "out", guard)), np.full((3, 2), 1e30, np.float32)
+    with np.errstate(all="ignore"):
+        made, told = policy.decide(huge, guard), decider.decide(huge)
+    assert np.isnan(made.policy_action).all()
+    for held, action in ((made.held, made.action), (told["held"], told["action"])):
+        assert held.all()
+        assert np.isfinite(action).all()
+
+
 def test_the_reader_needs_neither_gridcount_nor_jax_and_stays_short(exported: Path, run: Path) -> None:
     script = (
         "import sys\n"

@@ -124,7 +124,8 @@ class Policy:
         least = log.resolution if guard.resolution is None else guard.resolution
         wanted = self._actor(observations)
         cell, resolution = counts.cells.rank(observations), log.seen.resolution(observations)
-        count = np.where(resolution >= least, counts.actions(cell, wanted), 0).astype(np.int64)
+        known = (resolution >= least) & np.isfinite(wanted).all(axis=1)  # a network can overflow
+        count = np.where(known, counts.actions(cell, wanted), 0).astype(np.int64)
         held = count < (log.min_count if guard.min_count is None else guard.min_count)
         policy_action, nearest_action = self.in_units(wanted), self.in_units(log.nearest(cell, wanted))
         action = policy_action.copy()
