@@ -106,10 +106,16 @@ def test_the_reader_needs_neither_gridcount_nor_jax_and_stays_short(exported: Pa
 
 def test_an_export_opens_as_a_policy_with_the_guard_of_its_contract(run: Path, tmp_path: Path) -> None:
     policy = load_policy(run)
-    again = gridcount.load_policy(policy.export(tmp_path / "out", Guard(min_count=25)))
+    guard = Guard(min_count=25, fallback="abstain")
+    again = gridcount.load_policy(policy.export(tmp_path / "out", guard))
     states = observations(500)
     np.testing.assert_allclose(again(states), policy(states), atol=1e-3)
-    np.testing.assert_array_equal(again.decide(states).held, policy.decide(states, Guard(min_count=25)).held)
+    np.testing.assert_array_equal(again.decide(states).held, policy.decide(states, guard).held)
+    np.testing.assert_allclose(
+        again.decide(states).action, Decider(tmp_path / "out").decide(states)["action"]
+    )
+    assert again.default_guard.fallback == "abstain"
+    assert np.isfinite(again.decide(states, Guard(fallback="nearest")).action).all()
     assert again.observation_names == policy.observation_names
     with pytest.raises(ValueError, match="one policy, seed 0; there is no seed 5"):
         load_policy(tmp_path / "out", seed=5)

@@ -33,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     for seed in (0, 1):
         write_run(folder / f"seed{seed}", seed)
-    load_policy(folder / "seed1").export(folder / "exported")
+    load_policy(folder / "seed1").export(folder / "exported", Guard(fallback="abstain"))
     write_run(folder / "other", 2, names=("pressure", "temp_out"))
     return folder
 
@@ -152,7 +152,9 @@ def test_empty_lines_after_an_answer_do_not_keep_a_connection_open(client: Clien
 
 def test_a_flood_is_answered_with_429(runs: Path) -> None:
     with service(runs / "seed0", "--rate", "1") as flooded:  # and two at once
-        headers = [{"x-forwarded-for": f"10.0.0.{number}"} for number in range(50)]  # which it must not believe
+        headers = [
+            {"x-forwarded-for": f"10.0.0.{number}"} for number in range(50)
+        ]  # which it must not believe
         statuses = [flooded.ask("POST", "/decide", body(), each)[0] for each in headers]
         assert statuses[:2] == [200, 200]
         assert set(statuses) == {200, 429}
@@ -209,7 +211,9 @@ def test_only_who_has_the_token_is_answered(runs: Path) -> None:
         (runs / "link").unlink()
         made = load_policy(runs / "seed1").decide([60.0, 60.0])
         told = closed.ask("POST", "/decide", body(), given)[1]
-        assert told["action"]["valve"] == pytest.approx(float(made.action[0]), rel=1e-5)
+        assert told["policy_action"]["valve"] == pytest.approx(float(made.policy_action[0]), rel=1e-5)
+        far = closed.ask("POST", "/decide", body(temp_out=500.0), given)[1]
+        assert (far["held"], far["action"]) == (True, None)  # the guard of the promoted export
 
 
 @pytest.mark.parametrize(
