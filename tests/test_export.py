@@ -71,6 +71,20 @@ def test_the_reader_makes_the_policys_guarded_decisions(run: Path, tmp_path: Pat
         np.testing.assert_allclose(one[name], told[name][7], rtol=1e-6, err_msg=name)
 
 
+def test_an_action_that_is_not_a_number_is_held_at_any_resolution(run: Path, tmp_path: Path) -> None:
+    weights = [np.full((2, 2), 1e20, np.float32), np.array([[1], [-1]], np.float32)]
+    network = Perceptron(weights, [np.zeros(2, np.float32), np.zeros(1, np.float32)], [], [])
+    trained, guard = load_policy(run), Guard(min_count=1, resolution=0)
+    policy = gridcount.Policy(Actor(network), trained.facts, seed=0, updates=1, counts=trained.log)
+    decider, huge = Decider(policy.export(tmp_path / "out", guard)), np.full((3, 2), 1e30, np.float32)
+    with np.errstate(all="ignore"):
+        made, told = policy.decide(huge, guard), decider.decide(huge)
+    assert np.isnan(made.policy_action).all()
+    for held, action in ((made.held, made.action), (told["held"], told["action"])):
+        assert held.all()
+        assert np.isfinite(action).all()
+
+
 def test_the_reader_needs_neither_gridcount_nor_jax_and_stays_short(exported: Path, run: Path) -> None:
     script = (
         "import sys\n"
@@ -92,10 +106,16 @@ def test_the_reader_needs_neither_gridcount_nor_jax_and_stays_short(exported: Pa
 
 def test_an_export_opens_as_a_policy_with_the_guard_of_its_contract(run: Path, tmp_path: Path) -> None:
     policy = load_policy(run)
-    again = gridcount.load_policy(policy.export(tmp_path / "out", Guard(min_count=25)))
+    guard = Guard(min_count=25, fallback="abstain")
+    again = gridcount.load_policy(policy.export(tmp_path / "out", guard))
     states = observations(500)
     np.testing.assert_allclose(again(states), policy(states), atol=1e-3)
-    np.testing.assert_array_equal(again.decide(states).held, policy.decide(states, Guard(min_count=25)).held)
+    np.testing.assert_array_equal(again.decide(states).held, policy.decide(states, guard).held)
+    np.testing.assert_allclose(
+        again.decide(states).action, Decider(tmp_path / "out").decide(states)["action"]
+    )
+    assert again.default_guard.fallback == "abstain"
+    assert np.isfinite(again.decide(states, Guard(fallback="nearest")).action).all()
     assert again.observation_names == policy.observation_names
     with pytest.raises(ValueError, match="one policy, seed 0; there is no seed 5"):
         load_policy(tmp_path / "out", seed=5)

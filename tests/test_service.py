@@ -33,7 +33,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     for seed in (0, 1):
         write_run(folder / f"seed{seed}", seed)
-    load_policy(folder / "seed1").export(folder / "exported")
+    load_policy(folder / "seed1").export(folder / "exported", Guard(fallback="abstain"))
     write_run(folder / "other", 2, names=("pressure", "temp_out"))
     return folder
 
@@ -128,18 +128,34 @@ def answer_to(client: Client, sent: bytes) -> bytes:
         (b"POST /decide HTTP/1.1\r\nhost: localhost\r\n", 408),
         (b"POST /decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{", 408),
         (b"GET /health HTTP/1.1\r\nhost: localhost\r\nx: " + b"y" * 40_000, 431),
+        (b"POST /decide HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n0\r\nx: " + b"y" * 40_000, 431),
         (b"\x16\x03\x01 not http\r\n\r\n", 400),
     ],
-    ids=["silent", "slow headers", "slow body", "endless headers", "not HTTP"],
+    ids=["silent", "slow headers", "slow body", "endless headers", "endless trailers", "not HTTP"],
 )  # fmt: skip
 def test_slow_and_endless_clients_are_answered_and_closed(client: Client, sent: bytes, status: int) -> None:
     assert answer_to(client, sent).split(b"\r\n")[0].split(b" ")[1] == str(status).encode()
     assert client.ask("GET", "/health") == (200, {"status": "ok"})
 
 
+def test_empty_lines_after_an_answer_do_not_keep_a_connection_open(client: Client) -> None:
+    with socket.create_connection((client.host, client.port), timeout=HANG) as connection:
+        connection.sendall(b"GET /health HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        received = b""
+        while b'{"status":"ok"}' not in received:
+            received += connection.recv(65536)
+        connection.sendall(b"\r\n")
+        while part := connection.recv(65536):
+            received += part
+    assert b"HTTP/1.1 408 " in received
+
+
 def test_a_flood_is_answered_with_429(runs: Path) -> None:
     with service(runs / "seed0", "--rate", "1") as flooded:  # and two at once
-        statuses = [flooded.ask("POST", "/decide", body())[0] for _ in range(50)]
+        headers = [
+            {"x-forwarded-for": f"10.0.0.{number}"} for number in range(50)
+        ]  # which it must not believe
+        statuses = [flooded.ask("POST", "/decide", body(), each)[0] for each in headers]
         assert statuses[:2] == [200, 200]
         assert set(statuses) == {200, 429}
         assert flooded.process.poll() is None
@@ -155,6 +171,13 @@ def test_an_address_may_ask_again_when_its_bucket_has_filled() -> None:
     assert rates.wait("a", 1) == 0
 
 
+def test_a_batch_larger_than_the_bucket_is_allowed_once_and_paid_for() -> None:
+    rates = Rates(rate=1, burst=2, clock=lambda: 0.0)
+    assert rates.wait("a", 1) == 0  # its request
+    assert rates.wait("a", 99) == 0  # its other rows
+    assert rates.wait("a", 1) == pytest.approx(99)
+
+
 def test_only_who_has_the_token_is_answered(runs: Path) -> None:
     environment = {"GRIDCOUNT_TOKEN": TOKEN, "GRIDCOUNT_PROMOTE_TOKEN": PROMOTE}
     with service(runs / "seed0", "--promote-from", str(runs), **environment) as closed:
@@ -166,6 +189,8 @@ def test_only_who_has_the_token_is_answered(runs: Path) -> None:
         assert closed.ask("GET", "/metrics")[0] == 401
         assert closed.ask("GET", "/ready")[0] == 200  # of load balancers
         assert closed.ask("POST", "/promote", {"run": "seed1"}, given)[0] == 401
+        for path in ("/promote%0A", "/promote/", "//promote"):  # the same path only to a lenient router
+            assert closed.ask("POST", path, {"run": "seed1"}, given)[0] == 404, path
         operator = {"authorization": f"Bearer {PROMOTE}"}
         outside = runs.parent / "outside"
         shutil.copytree(runs / "seed1", outside, dirs_exist_ok=True)
@@ -186,7 +211,9 @@ def test_only_who_has_the_token_is_answered(runs: Path) -> None:
         (runs / "link").unlink()
         made = load_policy(runs / "seed1").decide([60.0, 60.0])
         told = closed.ask("POST", "/decide", body(), given)[1]
-        assert told["action"]["valve"] == pytest.approx(float(made.action[0]), rel=1e-5)
+        assert told["policy_action"]["valve"] == pytest.approx(float(made.policy_action[0]), rel=1e-5)
+        far = closed.ask("POST", "/decide", body(temp_out=500.0), given)[1]
+        assert (far["held"], far["action"]) == (True, None)  # the guard of the promoted export
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ class GuardFlags:
         str, ...
     ] = ()  # nearest, clone, abstain, or a fixed action; default: nearest, of an export its own
 
-    def guard(self, fallback: Named | tuple[float, ...] = "nearest") -> Guard:
-        """The guard; `fallback` is the default."""
+    def guard(self) -> Guard:
+        """The guard."""
         words = self.fallback
         if not words:
-            return Guard(self.min_count, self.resolution, fallback)
+            return Guard(self.min_count, self.resolution)
         try:
             fixed = [float(word) for word in words]
         except ValueError:

@@ -7,7 +7,6 @@ from typing import Annotated
 import tyro
 
 from gridcount.commands.guard_flags import GuardFlags
-from gridcount.policy.export.folder import is_export, read_contract
 from gridcount.terminal import make_console, validate_flags
 
 Flags = Annotated[GuardFlags, tyro.conf.arg(name="")]
@@ -71,8 +70,7 @@ def serve(words: list[str]) -> int:
                 f" {service.log.names.import_command(settings.log, facts)}"
             )
 
-    fallback = read_contract(options.run).guard.fallback if is_export(options.run) else "nearest"
-    lost = serve(options.run, options.guard.guard(fallback), settings, listening)
+    lost = serve(options.run, options.guard.guard(), settings, listening)
     console.print("stopped; all accepted requests were answered")
     if lost:
         raise OSError(

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from gridcount.counts.seen import MOST_BINS
 
 Named = Literal["nearest", "clone", "abstain"]
+Fallback = Named | Sequence[float]
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,9 @@ class Guard:
     min_count: int | None = None  # of the action in the state's cell; None: as measured on the log
     # bins per column at which the state must have been seen; 0: any state; None: as measured on the log
     resolution: int | None = None
-    # the log's nearest action in that cell, a policy cloned from the log, no action (NaN), or a fixed one
-    fallback: Named | Sequence[float] = "nearest"
+    # the log's nearest action in that cell, a policy cloned from the log, no action (NaN), or a fixed one;
+    # None: the one of an export's contract, else the nearest
+    fallback: Fallback | None = None
 
     def __post_init__(self) -> None:
         """Raise ValueError for values that no policy can be guarded with."""
@@ -39,6 +41,8 @@ class Guard:
             raise ValueError(
                 f"resolution is {self.resolution!r}; it must be one of {', '.join(map(str, allowed))}"
             )
+        if self.fallback is None:
+            return
         if isinstance(self.fallback, str):
             if self.fallback not in get_args(Named):
                 named = ", ".join(f"'{name}'" for name in get_args(Named))

@@ -1,6 +1,7 @@
 """A trained policy: observations in, actions out, both in the log's own units. It needs only NumPy."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace as replace_field
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from gridcount.categories import encoded
 from gridcount.files.archive import numbered
 from gridcount.policy.counts import LogCounts
 from gridcount.policy.export import folder as exports
-from gridcount.policy.guard import Decision, Guard
+from gridcount.policy.guard import Decision, Fallback, Guard
 from gridcount.policy.log_guard import LogGuard
 from gridcount.policy.store import (
     CLONE,
@@ -51,8 +52,10 @@ class Policy:
         updates: int,
         counts: LogCounts | None = None,
         clone: exports.Act | None = None,
+        fallback: Fallback = "nearest",  # of a guard that names none
     ):
         self._actor, self._facts, self._counts, self._clone = actor, facts, counts, clone
+        self._default_fallback = fallback
         self.seed, self.updates = seed, updates
         self._low, self._high = np.asarray(facts.action_low), np.asarray(facts.action_high)
 
@@ -120,16 +123,17 @@ class Policy:
     def decide(self, observation: ArrayLike, guard: Guard = DEFAULT_GUARD) -> Decision:
         """The guarded action at one observation, or at each of many, and its support in the log."""
         observations, single = self._observations(observation)
-        counts, log = self._validated(guard)
+        counts, log, fallback = self._validated(guard)
         least = log.resolution if guard.resolution is None else guard.resolution
         wanted = self._actor(observations)
         cell, resolution = counts.cells.rank(observations), log.seen.resolution(observations)
-        count = np.where(resolution >= least, counts.actions(cell, wanted), 0).astype(np.int64)
+        known = (resolution >= least) & np.isfinite(wanted).all(axis=1)  # a network can overflow
+        count = np.where(known, counts.actions(cell, wanted), 0).astype(np.int64)
         held = count < (log.min_count if guard.min_count is None else guard.min_count)
         policy_action, nearest_action = self.in_units(wanted), self.in_units(log.nearest(cell, wanted))
         action = policy_action.copy()
         if held.any():
-            action[held] = self._fallback(guard, observations[held], nearest_action[held])
+            action[held] = self._fallback(fallback, observations[held], nearest_action[held])
         uncertainty = 1 / np.sqrt(count + 1.0)
         decision = Decision(action, held, count, uncertainty, resolution, policy_action, nearest_action)
         return decision.one() if single else decision
@@ -142,7 +146,7 @@ class Policy:
 
         `columns` names the two columns of its map; by default the map shows principal components.
         """
-        counts, _ = self._validated(DEFAULT_GUARD)
+        counts, _, _ = self._validated(DEFAULT_GUARD)
         for role in ("observation_names", "action_names"):
             if len(getattr(data, role)) != len(getattr(self, role)):
                 raise ValueError(
@@ -155,12 +159,12 @@ class Policy:
     def default_guard(self) -> Guard:
         """The guard that `decide` uses by default, with its numbers: the strictest that rarely holds back
         the log's own decisions."""
-        _, log = self._validated(DEFAULT_GUARD)
-        return Guard(log.min_count, log.resolution)
+        _, log, fallback = self._validated(DEFAULT_GUARD)
+        return Guard(log.min_count, log.resolution, fallback)
 
-    def _validated(self, guard: Guard) -> tuple[LogCounts, LogGuard]:
-        """The log's counts; raises ValueError if this policy cannot be guarded so, whatever the
-        observation."""
+    def _validated(self, guard: Guard) -> tuple[LogCounts, LogGuard, Fallback]:
+        """The log's counts and the fallback; raises ValueError if this policy cannot be guarded so, whatever
+        the observation."""
         counts = self._log_counts()
         if counts.guard is None:
             raise ValueError(f"an older version saved this policy, without the states of its log. {NO_GUARD}")
@@ -169,27 +173,28 @@ class Policy:
                 f"the guard's resolution is {guard.resolution}; the finest grid of this policy's log has "
                 f"{counts.guard.seen.bins} bins per column"
             )
-        if guard.fallback == "clone" and self._clone is None:
+        fallback = self._default_fallback if guard.fallback is None else guard.fallback
+        if fallback == "clone" and self._clone is None:
             raise ValueError(f"this policy has no clone of its log's behaviour. {NO_CLONE}")
-        if not isinstance(guard.fallback, str) and len(guard.fallback) != len(self.action_names):
+        if not isinstance(fallback, str) and len(fallback) != len(self.action_names):
             raise ValueError(
-                f"the guard's fixed action has {len(guard.fallback)} numbers; an action has "
+                f"the guard's fixed action has {len(fallback)} numbers; an action has "
                 f"{len(self.action_names)}: {_listed(self.action_names)}"
             )
-        return counts, counts.guard
+        return counts, counts.guard, fallback
 
     def _fallback(
-        self, guard: Guard, observations: NDArray[np.float32], nearest: NDArray[Any]
+        self, fallback: Fallback, observations: NDArray[np.float32], nearest: NDArray[Any]
     ) -> NDArray[Any] | float:
         """The actions of a guard's fallback, in the log's units."""
-        if guard.fallback == "nearest":
+        if fallback == "nearest":
             return nearest
-        if guard.fallback == "abstain":
+        if fallback == "abstain":
             return np.nan
-        if guard.fallback == "clone":
+        if fallback == "clone":
             assert self._clone is not None
             return self.in_units(self._clone(observations))
-        return np.asarray(guard.fallback)
+        return np.asarray(fallback)
 
     def _log_counts(self) -> LogCounts:
         if self._counts is None:
@@ -205,9 +210,10 @@ class Policy:
     def export(self, folder: str | Path, guard: Guard = DEFAULT_GUARD, *, replace: bool = False) -> Path:
         """Write the guarded policy for programs without gridcount: an ONNX graph, the log's counts, a
         contract and a reader."""
-        counts, _ = self._validated(guard)
+        counts, _, fallback = self._validated(guard)
         parts = exports.Parts(self._actor, self._clone, counts)
-        contract = exports.make_contract(self._facts, self.seed, self.updates, counts, guard)
+        named = replace_field(guard, fallback=fallback)
+        contract = exports.make_contract(self._facts, self.seed, self.updates, counts, named)
         return exports.write_export(parts, contract, Path(folder), replace)
 
     @property
@@ -284,6 +290,7 @@ def _exported(folder: Path, seed: int | None, at: int | None) -> Policy:
         updates=contract.updates,
         counts=parts.counts,
         clone=parts.clone,
+        fallback=contract.guard.fallback,
     )
 
 

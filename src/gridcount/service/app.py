@@ -210,8 +210,7 @@ def _decisions(deciding: Deciding, observations: NDArray[np.float32]) -> Decisio
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    known = {404: "there is no such path; / lists all", 405: "the path has no such method"}
-    message = known.get(error.status_code, str(error.detail))
+    message = "the path has no such method" if error.status_code == 405 else str(error.detail)
     return answer({"error": message}, error.status_code, dict(error.headers or {}))
 
 

@@ -53,7 +53,7 @@ class Gate:
         return None
 
     def _admit(self, scope: Scope) -> None:
-        """Raise Refused for a request to another host, one too many, or one without a right."""
+        """Raise Refused for a request to another host, one too many, one without a right or of no path."""
         headers = Headers(scope=scope)
         if self._only_here and not is_loopback(_host(headers.get("host", ""))):
             raise Refused(421, "the host is not this service; a page of another site may not ask it")
@@ -65,6 +65,8 @@ class Gate:
             self._require(given, self._settings.promote_token)
         elif path not in OPEN:
             self._require(given, self._settings.token)
+        if path not in self._paths:  # the router would take "/promote%0A" for "/promote"
+            raise Refused(404, "there is no such path; / lists all")
 
     @staticmethod
     def _require(given: bytes, token: str | None) -> None:

@@ -19,9 +19,10 @@ class Rates:
         now = self._clock()
         tokens, since = self._buckets.pop(address, (self.burst, now))
         tokens = min(self.burst, tokens + (now - since) * self.rate)
-        cost = min(cost, self.burst)  # a batch larger than the bucket needs a full one
-        allowed = tokens >= cost
+        # a batch larger than the bucket needs a full one, less its request, and leaves a debt
+        needed = min(cost, max(self.burst - 1, 1.0))
+        allowed = tokens >= needed
         self._buckets[address] = (tokens - cost if allowed else tokens, now)
         if len(self._buckets) > MOST_ADDRESSES:
             self._buckets.popitem(last=False)
-        return 0.0 if allowed else (cost - tokens) / self.rate
+        return 0.0 if allowed else (needed - tokens) / self.rate

@@ -30,7 +30,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._deadline: TimerHandle | None = None
-        self._head_bytes: int | None = 0  # None: the headers of this request are complete
+        self._head_bytes = 0  # of this request, so far: all but its body
 
     def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
         """Begin, unless there are too many connections."""
@@ -49,14 +49,15 @@ class LimitedProtocol(HttpToolsProtocol):
         """Count the bytes of the headers, and parse."""
         if self.transport.is_closing():
             return
-        if self._head_bytes is not None:
-            self._head_bytes += len(data)
+        self._head_bytes += len(data)
         super().data_received(data)
-        if self._head_bytes is not None and self._head_bytes > self.allowed.head_bytes:
+        if self._head_bytes > self.allowed.head_bytes:
             self._refuse(
                 HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE,
                 f"the headers are larger than {self.allowed.head_bytes:,} bytes",
             )
+        elif self._deadline is None and self.cycle is not None and self.cycle.response_complete:
+            self._expect_request()  # empty lines before a request begin none, but they ended uvicorn's wait
 
     def on_message_begin(self) -> None:
         """The first byte of a request."""
@@ -64,10 +65,10 @@ class LimitedProtocol(HttpToolsProtocol):
             self._expect_request()
         super().on_message_begin()
 
-    def on_headers_complete(self) -> None:
-        """The headers are complete, the body may follow."""
-        self._head_bytes = None
-        super().on_headers_complete()
+    def on_body(self, body: bytes) -> None:
+        """A part of the body; trailers and the sizes of chunks are counted with the headers."""
+        self._head_bytes = max(0, self._head_bytes - len(body))
+        super().on_body(body)
 
     def on_message_complete(self) -> None:
         """The request is complete."""

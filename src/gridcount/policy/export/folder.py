@@ -119,6 +119,7 @@ def make_contract(facts: Facts, seed: int, updates: int, counts: LogCounts, guar
 
     log = counts.guard
     assert log is not None
+    assert guard.fallback is not None
     seen = zip(facts.observation_names, log.seen.low.tolist(), log.seen.high.tolist(), strict=True)
     given = zip(facts.action_names, facts.action_low, facts.action_high, strict=True)
     return Contract(

@@ -42,7 +42,7 @@ class Decider:
         cell, resolution = np.array([self.cell(row) for row in x.tolist()]), self.resolution(x)
         bin = (scaled[..., None] >= self.log["edges"]).sum(axis=-1)
         count = self.log["counts"][cell[:, None], self.dims, bin].min(axis=1).astype(np.int64)
-        count[resolution < guard["resolution"]] = 0
+        count[(resolution < guard["resolution"]) | ~np.isfinite(scaled).all(axis=1)] = 0
         held = count < guard["min_count"]
         logged = self.log["logged"][cell]
         best = np.abs(logged - scaled[:, None]).max(axis=2).argmin(axis=1)
