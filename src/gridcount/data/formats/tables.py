@@ -76,12 +76,12 @@ def open_table(name: str, columns: Columns) -> AbstractContextManager[OpenTable]
     if not parts or not all(part.is_file() for part in parts):
         raise FileNotFoundError(f"{name}: there is no such file; check the path")
     _validate_kinds(name, parts, columns.sql)
+    for part in parts:
+        _validate_inside(path, part)
     if columns.sql is not None and table_suffix(parts[0]) not in DATABASES:
         return open_query(name, columns.sql, parts, path if path.is_dir() else _folder(name))
     if path.is_file():
         return _open_file(path, columns)
-    for part in parts:
-        _validate_inside(path, part)
     return _open_parts(name, parts, columns)
 
 
