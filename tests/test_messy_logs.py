@@ -341,6 +341,35 @@ def test_categories_of_next_observations_and_missing_ones(messy: Path) -> None:
         load("log.csv", Columns(categorical="action"))
 
 
+def test_missing_categories_in_parquet_are_missing(messy: Path) -> None:
+    columns = {"obs_x": [0.0, 1, 2, 3, 4, 5], "action": [0.0] * 6, "reward": [1.0] * 6}
+    columns |= {"on": [True, False, True, None, True, False], "mode": ["a", "b", None, "a", "b", "a"]}
+    parquet.write_table(arrow.table(columns), "log.parquet")
+    data = load("log.parquet", Columns(observation="obs_x", categorical="on,mode", missing="drop-rows"))
+    assert data.observation_names == ("obs_x", "on=false", "on=true", "mode=a", "mode=b")
+    assert data.observation[:, 0].tolist() == [0, 4]  # rows 2 and 3 have a value missing
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_without_an_id_are_not_put_together(messy: Path, kind: str) -> None:
+    ids = ["a", "a", None, "b", "b", None]
+    numbers = {"obs_x": [0.0, 1, 2, 3, 4, 5], "action": [0.0] * 6, "reward": [1.0] * 6}
+    if kind == "csv":
+        columns = {"episode": [each or "" for each in ids], **numbers}
+        write_csv(Path("log.csv"), {name: np.array(column) for name, column in columns.items()})
+    else:
+        parquet.write_table(arrow.table({"episode": ids, **numbers}), "log.parquet")
+    with pytest.raises(ValueError, match="'episode' is missing again at row 5"):
+        load(f"log.{kind}")
+
+
+def test_a_first_row_without_numbers_is_not_a_row_of_units(messy: Path) -> None:
+    lines = ["episode,obs_x,action,reward", "a,,,", "a,1,0.5,1", "a,2,0.5,1", "a,3,0.5,1"]
+    Path("log.csv").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match="--missing"):
+        load("log.csv")
+
+
 def test_a_policy_rounds_few_valued_actions_to_those_of_the_log(messy: Path, tmp_path: Path) -> None:
     log, rng = smooth(400), np.random.default_rng(0)
     switch, knob = rng.choice([0, 1, 4], 400), rng.uniform(0, 9, 400)
@@ -384,6 +413,8 @@ def test_a_part_that_differs_is_named(messy: Path) -> None:
     part.unlink()
     part.symlink_to(messy / "plant.csv")
     with pytest.raises(ValueError, match=r"part-7.csv: is a link that leads out of parts"):
+        load("parts", Columns(sql="select * from log"), scale_actions=True)
+    with pytest.raises(ValueError, match=r"part-7.csv: is a link that leads out of parts"):
         load("parts", scale_actions=True)
     Path("parts", "notes.txt").write_text("hello")
     with pytest.raises(ValueError, match=r"parts: holds tables of different kinds \(.csv, .txt\)"):
@@ -423,7 +454,8 @@ def test_text_in_a_database_is_named_by_its_row(messy: Path) -> None:
 
 
 def test_a_password_is_refused_and_never_repeated(messy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for address in ("postgresql://me:s3cret@localhost/plant", "postgresql://localhost/plant?password=s3cret"):
+    places = ["me:s3cret@localhost/plant", "me:#s3cret@localhost", "me:?s3cret@localhost"]
+    for address in (f"postgresql://{place}" for place in [*places, "localhost/plant?password=s3cret"]):
         for words in (
             ["data", "import", address, "--name", "x"],
             ["data", "check", address],
