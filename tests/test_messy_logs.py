@@ -405,6 +405,27 @@ def test_each_file_can_be_an_episode(messy: Path) -> None:
     assert data.equals(load("plant.csv", scale_actions=True))
 
 
+def test_the_order_of_whole_episodes_in_a_file_does_not_matter(messy: Path) -> None:
+    blocks = [
+        [f"{episode},{10 * episode + row},{10 * episode + row},{row},0.5,1" for row in range(3)]
+        for episode in range(3)
+    ]
+    for name, order in {"a": (0, 1, 2), "b": (2, 0, 1)}.items():
+        lines = [line for each in order for line in blocks[each]]
+        Path(f"{name}.csv").write_text("\n".join(["episode,when,tick,obs_x,action,reward", *lines]))
+    first, second = (load(f"{name}.csv", Columns(time="when", observation="obs_x,tick")) for name in "ab")
+    assert first.observation.tolist() == second.observation.tolist()
+
+
+def test_what_is_recognised_in_the_last_part_is_said(messy: Path) -> None:
+    (messy / "odd").mkdir()
+    for name, mark in {"part-1": ".", "part-2": ","}.items():
+        rows = [f"{row}{mark}5;0{mark}5;1" for row in range(3)]
+        (messy / "odd" / f"{name}.csv").write_text("\n".join(["obs_x;action;reward", *rows]))
+    with open_log("odd") as log:
+        assert any("'0,5' were read with a decimal comma" in note for note in log.notes)
+
+
 def test_a_part_that_differs_is_named(messy: Path) -> None:
     part = messy / "parts" / "part-7.csv"
     part.write_text(part.read_text().replace("obs_pressure", "obs_p"))

@@ -102,9 +102,10 @@ def _open_parts(name: str, parts: list[Path], columns: Columns) -> Iterator[Open
                         " write all files with the same columns"
                     )
                 own = [each for each in wanted if each in table.names]
-                for arrays in table.read(own, kinds, problems)[1]:
-                    yield {FILE: np.full(len(arrays[own[0]]), str(part)), **arrays}
+                found = table.read(own, kinds, problems)[1]
                 notes.extend(note for note in table.notes if note not in notes)
+                for arrays in found:
+                    yield {FILE: np.full(len(arrays[own[0]]), str(part)), **arrays}
 
     def read(wanted: list[str], kinds: Kinds, problems: Problems) -> tuple[int, Iterator[Arrays]]:
         return 0, pieces(wanted, kinds, problems)
