@@ -341,6 +341,35 @@ def test_categories_of_next_observations_and_missing_ones(messy: Path) -> None:
         load("log.csv", Columns(categorical="action"))
 
 
+def test_missing_categories_in_parquet_are_missing(messy: Path) -> None:
+    columns = {"obs_x": [0.0, 1, 2, 3, 4, 5], "action": [0.0] * 6, "reward": [1.0] * 6}
+    columns |= {"on": [True, False, True, None, True, False], "mode": ["a", "b", None, "a", "b", "a"]}
+    parquet.write_table(arrow.table(columns), "log.parquet")
+    data = load("log.parquet", Columns(observation="obs_x", categorical="on,mode", missing="drop-rows"))
+    assert data.observation_names == ("obs_x", "on=false", "on=true", "mode=a", "mode=b")
+    assert data.observation[:, 0].tolist() == [0, 4]  # rows 2 and 3 have a value missing
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_rows_without_an_id_are_not_put_together(messy: Path, kind: str) -> None:
+    ids = ["a", "a", None, "b", "b", None]
+    numbers = {"obs_x": [0.0, 1, 2, 3, 4, 5], "action": [0.0] * 6, "reward": [1.0] * 6}
+    if kind == "csv":
+        columns = {"episode": [each or "" for each in ids], **numbers}
+        write_csv(Path("log.csv"), {name: np.array(column) for name, column in columns.items()})
+    else:
+        parquet.write_table(arrow.table({"episode": ids, **numbers}), "log.parquet")
+    with pytest.raises(ValueError, match="'episode' is missing again at row 5"):
+        load(f"log.{kind}")
+
+
+def test_a_first_row_without_numbers_is_not_a_row_of_units(messy: Path) -> None:
+    lines = ["episode,obs_x,action,reward", "a,,,", "a,1,0.5,1", "a,2,0.5,1", "a,3,0.5,1"]
+    Path("log.csv").write_text("\n".join(lines))
+    with pytest.raises(ValueError, match="--missing"):
+        load("log.csv")
+
+
 def test_a_policy_rounds_few_valued_actions_to_those_of_the_log(messy: Path, tmp_path: Path) -> None:
     log, rng = smooth(400), np.random.default_rng(0)
     switch, knob = rng.choice([0, 1, 4], 400), rng.uniform(0, 9, 400)
@@ -376,6 +405,27 @@ def test_each_file_can_be_an_episode(messy: Path) -> None:
     assert data.equals(load("plant.csv", scale_actions=True))
 
 
+def test_the_order_of_whole_episodes_in_a_file_does_not_matter(messy: Path) -> None:
+    blocks = [
+        [f"{episode},{10 * episode + row},{10 * episode + row},{row},0.5,1" for row in range(3)]
+        for episode in range(3)
+    ]
+    for name, order in {"a": (0, 1, 2), "b": (2, 0, 1)}.items():
+        lines = [line for each in order for line in blocks[each]]
+        Path(f"{name}.csv").write_text("\n".join(["episode,when,tick,obs_x,action,reward", *lines]))
+    first, second = (load(f"{name}.csv", Columns(time="when", observation="obs_x,tick")) for name in "ab")
+    assert first.observation.tolist() == second.observation.tolist()
+
+
+def test_what_is_recognised_in_the_last_part_is_said(messy: Path) -> None:
+    (messy / "odd").mkdir()
+    for name, mark in {"part-1": ".", "part-2": ","}.items():
+        rows = [f"{row}{mark}5;0{mark}5;1" for row in range(3)]
+        (messy / "odd" / f"{name}.csv").write_text("\n".join(["obs_x;action;reward", *rows]))
+    with open_log("odd") as log:
+        assert any("'0,5' were read with a decimal comma" in note for note in log.notes)
+
+
 def test_a_part_that_differs_is_named(messy: Path) -> None:
     part = messy / "parts" / "part-7.csv"
     part.write_text(part.read_text().replace("obs_pressure", "obs_p"))
@@ -383,6 +433,8 @@ def test_a_part_that_differs_is_named(messy: Path) -> None:
         load("parts", scale_actions=True)
     part.unlink()
     part.symlink_to(messy / "plant.csv")
+    with pytest.raises(ValueError, match=r"part-7.csv: is a link that leads out of parts"):
+        load("parts", Columns(sql="select * from log"), scale_actions=True)
     with pytest.raises(ValueError, match=r"part-7.csv: is a link that leads out of parts"):
         load("parts", scale_actions=True)
     Path("parts", "notes.txt").write_text("hello")
@@ -423,7 +475,8 @@ def test_text_in_a_database_is_named_by_its_row(messy: Path) -> None:
 
 
 def test_a_password_is_refused_and_never_repeated(messy: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for address in ("postgresql://me:s3cret@localhost/plant", "postgresql://localhost/plant?password=s3cret"):
+    places = ["me:s3cret@localhost/plant", "me:#s3cret@localhost", "me:?s3cret@localhost"]
+    for address in (f"postgresql://{place}" for place in [*places, "localhost/plant?password=s3cret"]):
         for words in (
             ["data", "import", address, "--name", "x"],
             ["data", "check", address],

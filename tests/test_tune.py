@@ -17,6 +17,7 @@ from gridcount.benchmark.estimated import Found, Pair
 from gridcount.benchmark.store import write_rows
 from gridcount.children import module_command, module_environment
 from gridcount.cli import main
+from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.d4rl import write_hdf5
 from gridcount.data.load import load
 from gridcount.estimation.estimate import Settings
@@ -235,6 +236,13 @@ def test_transitions_reach_the_workers_unchanged(log: Path, tmp_path: Path) -> N
     assert write_log(data, tmp_path / "out") == path
     with pytest.raises(ValueError, match="holds other data"):
         write_log(replace(data, reward=data.reward + 1), tmp_path / "out")
+
+
+def test_trials_read_a_table_as_its_flags_say() -> None:
+    columns = Columns(observation="temp", missing="drop-rows", decimal=",", categorical="mode")
+    plan = search_of(reading=columns.given() | {"scale_actions": True}).cell(Trial(0, "iql", {})).plan
+    assert plan.columns == columns.given()
+    assert plan.scale_actions
 
 
 def test_a_log_with_too_few_episodes_is_rejected_before_any_trial(log: Path, tmp_path: Path) -> None:

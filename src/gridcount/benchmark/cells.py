@@ -14,6 +14,9 @@ from typing import Any, Self
 
 from gridcount.algorithms.contract import with_old_names
 from gridcount.catalogue import MAZE_NAMES, NAMES
+from gridcount.data.formats.columns import Columns
+from gridcount.data.formats.cut import ActionUnits
+from gridcount.data.formats.tables import is_table
 from gridcount.data.load import load
 from gridcount.data.quality import check as checks
 from gridcount.data.store.download import published
@@ -130,7 +133,7 @@ class Cell:
                 else "d4rl"
             )
         if not Path(self.plan.dataset).is_file():  # an imported log or a Minari folder
-            return f"own {_content(self.plan.dataset, self.dataset)}"
+            return f"own {_content(self.plan.dataset, self.dataset, json.dumps(self.plan.reading()))}"
         digest = _sha256(self.plan.dataset)
         if self.dataset in published() and digest == published()[self.dataset].sha256:
             return f"d4rl {digest[:16]}"
@@ -343,9 +346,13 @@ def _sha256(path: str) -> str:
 
 
 @cache
-def _content(name: str, dataset: str) -> str:
+def _content(name: str, dataset: str, reading: str) -> str:
+    """A digest of data that is not one file; `reading` says how tables are read, as JSON."""
+    how: dict[str, Any] = json.loads(reading) if is_table(name) else {}
+    units = ActionUnits(**{field: how.pop(field) for field in asdict(ActionUnits()) if field in how})
     try:
-        return fingerprint(load(name))
+        data = load(name, Columns(**how), scale_actions=units.scale_actions, action_bounds=units.bounds)
+        return fingerprint(data)
     except FileNotFoundError as error:
         raise FileNotFoundError(f"{dataset} cannot be read from {name}: {error}") from error
 

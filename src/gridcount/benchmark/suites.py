@@ -14,7 +14,7 @@ from gridcount.algorithms.contract import EPOCH, run_length_fields
 from gridcount.algorithms.presets import planned_updates
 from gridcount.benchmark.cells import Cell
 from gridcount.catalogue import NAMES, unknown
-from gridcount.data.formats.columns import ROLES
+from gridcount.data.formats.columns import FIELDS
 from gridcount.data.formats.cut import ActionUnits
 from gridcount.evaluation.environments import has_environment
 from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan
@@ -98,8 +98,8 @@ class Suite:
             updates=updates,
             evaluate_every=_interval(self.evaluate_every, updates),
             episodes=self.episodes,
-            columns={role: name for role, name in reading.items() if role in ROLES},
-            **{name: value for name, value in reading.items() if name not in ROLES},
+            columns={role: name for role, name in reading.items() if role in FIELDS},
+            **{name: value for name, value in reading.items() if name not in FIELDS},
         )
         return Cell(self.name, variant.name, plan, self.scored)
 
@@ -308,9 +308,9 @@ def _validate_reading(dataset: str, reading: Any, datasets: tuple[str, ...]) -> 
         )
     units = {each.name for each in fields(ActionUnits)}
     for name, value in reading.items():
-        if name not in (*ROLES, *units):
-            raise unknown(f"entry of [columns.{dataset}]", name, (*ROLES, *units))
-        if name in ROLES:
+        if name not in (*FIELDS, *units):
+            raise unknown(f"entry of [columns.{dataset}]", name, (*FIELDS, *units))
+        if name in FIELDS:
             fits = isinstance(value, str)
         elif name == "scale_actions":
             fits = isinstance(value, bool)
@@ -328,8 +328,8 @@ def _as_bounds(name: str, value: Any) -> Any:
 
 
 def _kind_of(name: str) -> str:
-    if name in ROLES:
-        return "text: a column, a glob or a list with commas"
+    if name in FIELDS:
+        return "text, as the flag of the same name takes it"
     return "true or false" if name == "scale_actions" else "a number or a list of numbers"
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gridcount.benchmark.estimated import Found, Pair
-from gridcount.data.formats.columns import ROLES
+from gridcount.data.formats.columns import FIELDS
 from gridcount.estimation.intervals import Interval
 from gridcount.estimation.result import LEAST_EPISODES
 from gridcount.estimation.result import in_words as interval_words
@@ -222,7 +222,7 @@ def _plain(value: Any) -> str:
 def _flag(name: str, value: Any) -> list[str]:
     """A field as `gridcount train` takes it."""
     flag = name.replace("_", "-")
-    if isinstance(value, bool) and name not in ROLES:
+    if isinstance(value, bool) and name not in FIELDS:
         return [f"--{flag}" if value else f"--no-{flag}"]
     if isinstance(value, tuple | list):
         return [f"--{flag}", *map(str, value)] if value else []

@@ -14,7 +14,7 @@ from typing import Any
 from gridcount.algorithms import make_algorithm
 from gridcount.benchmark.cells import Cell, Estimated
 from gridcount.benchmark.estimated import Found
-from gridcount.data.formats.columns import ROLES
+from gridcount.data.formats.columns import FIELDS
 from gridcount.estimation.estimate import Settings
 from gridcount.files import read_record, write_whole
 from gridcount.training.plan import Plan
@@ -96,10 +96,10 @@ class Search:
             updates=self.updates,
             evaluate_every=self.every,
             episodes=1,
-            columns={role: name for role, name in self.reading.items() if role in ROLES},
+            columns={role: name for role, name in self.reading.items() if role in FIELDS},
             hold_out=self.hold_out,
             hold_out_seed=self.hold_out_seed,
-            **{name: value for name, value in self.reading.items() if name not in ROLES},
+            **{name: value for name, value in self.reading.items() if name not in FIELDS},
         )
         estimated = Estimated(self.settings, self.after, () if confirm else trial.bars, confirm)
         return Cell(

@@ -73,10 +73,9 @@ class Columns:
     @classmethod
     def of(cls, source: str, given: Mapping[str, str]) -> "Columns":
         """Columns from recorded fields; `source` is the file name for messages."""
-        known = tuple(field.name for field in fields(cls))
-        if odd := [role for role in given if role not in known]:
+        if odd := [role for role in given if role not in FIELDS]:
             raise ValueError(
-                f"{source}: 'columns' has the unknown role '{odd[0]}'; the roles are {', '.join(known)}"
+                f"{source}: 'columns' has the unknown role '{odd[0]}'; the roles are {', '.join(FIELDS)}"
             )
         return cls(**given)
 
@@ -84,6 +83,9 @@ class Columns:
         """Validate the choice for missing values."""
         if self.missing not in (None, *MISSING):
             raise ValueError(f"--missing is '{self.missing}'; it must be one of {', '.join(MISSING)}")
+
+
+FIELDS = tuple(field.name for field in fields(Columns))  # what runs and suites may record of a table
 
 
 def assign(source: str, names: Sequence[str], columns: Columns) -> dict[str, list[str]]:

@@ -200,11 +200,12 @@ def _header(path: Path, line: str) -> tuple[list[str], str]:
 
 
 def _units(rows: list[list[str]]) -> tuple[str, ...]:
-    """The first row if it holds units: no number in it, and numbers below it."""
+    """The first row if it holds units: no number in it, and a text above a number."""
     if len(rows) < 2 or len(rows[0]) != len(rows[1]):
         return ()
     first, second = ([cell.strip() for cell in row] for row in rows)
     words = {"true", "false", "yes", "no", "na", "null", "none", "nan"}
     if any(_NUMBER.fullmatch(cell) or is_number(cell) or cell.lower() in words for cell in first):
         return ()
-    return tuple(first) if any(_NUMBER.fullmatch(cell) for cell in second) else ()
+    above = any(cell and _NUMBER.fullmatch(below) for cell, below in zip(first, second, strict=True))
+    return tuple(first) if above else ()  # otherwise a row whose numbers are missing

@@ -27,6 +27,7 @@ TRUTH = {
     "null": np.nan,
     "none": np.nan,
 }
+EMPTY = {"": np.nan}  # among texts, the only one that is missing
 
 ReportText = Callable[[str, str, int], None]  # receives a column, a value that is not a number, and its row
 
@@ -182,7 +183,7 @@ def text_column(
             word = value.strip().lower()
             numbers[row] = TRUTH.get(word, np.nan)
             if word not in TRUTH and kind != "number":
-                return np.array([_number_or_text(value) for value in values], dtype=object)
+                return np.array([_number_or_text(value, EMPTY) for value in values], dtype=object)
             if word not in TRUTH:
                 report_text(name, value, start + row)
     if kind == "id" and not _is_exact(numbers):

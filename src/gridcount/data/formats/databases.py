@@ -1,11 +1,12 @@
 """Tables in SQLite and PostgreSQL, read by a query, some rows at a time, and never written."""
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, quote
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,11 +36,16 @@ def is_postgres(name: str) -> bool:
 
 
 def validate_no_password(address: str) -> None:
-    """Raise ValueError for an address with a password, which runs and lists of processes would show."""
+    """Raise ValueError for an address with a password, which runs and lists of processes would show.
+
+    It is read as libpq reads it: a password may hold '#' and '?', which end a host in other addresses.
+    """
     if not is_postgres(address):
         return
-    parts = urlsplit(address)
-    if parts.password is not None or any("password" in key.lower() for key in parse_qs(parts.query)):
+    rest = address.partition("://")[2]
+    user = re.match(r"[^/@]*@", rest)
+    options = parse_qs(rest.partition("?")[2])
+    if (user and ":" in user[0]) or any("password" in key.lower() for key in options):
         raise ValueError(
             "the address holds a password, which would be recorded; leave it out, and give it in the"
             " environment"

@@ -90,7 +90,8 @@ def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) 
         seconds: NDArray[Any] = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False) / 1e6
         return seconds
     if text_is_fine and (
-        arrow.types.is_decimal(kind) or (arrow.types.is_integer(kind) and column.null_count)
+        arrow.types.is_decimal(kind)
+        or (column.null_count and (arrow.types.is_integer(kind) or arrow.types.is_boolean(kind)))
     ):
         return np.array(
             [np.nan if value is None else value for value in column.to_pylist()], dtype=object
@@ -109,7 +110,8 @@ def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) 
         values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
         return values
     if text_is_fine:
-        return np.array(column.to_pylist(), dtype=str)
+        texts = [np.nan if value is None else str(value) for value in column.to_pylist()]
+        return np.array(texts, dtype=object if column.null_count else str)
     value = column[0].as_py() if len(column) else ""
     raise text_error(source, name, str(value), 0)
 

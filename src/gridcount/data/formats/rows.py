@@ -206,6 +206,7 @@ def _seconds(
         seconds: NDArray[np.float64] = values.astype(np.float64)
     elif values.dtype.kind == "M":
         seconds = values.astype("datetime64[us]").astype(np.int64) / 1e6
+        seconds[np.isnat(values)] = np.nan
     else:
         seconds = np.array([_moment(value) for value in values.tolist()], np.float64)
     if seconds.ndim != 1:

@@ -76,12 +76,12 @@ def open_table(name: str, columns: Columns) -> AbstractContextManager[OpenTable]
     if not parts or not all(part.is_file() for part in parts):
         raise FileNotFoundError(f"{name}: there is no such file; check the path")
     _validate_kinds(name, parts, columns.sql)
+    for part in parts:
+        _validate_inside(path, part)
     if columns.sql is not None and table_suffix(parts[0]) not in DATABASES:
         return open_query(name, columns.sql, parts, path if path.is_dir() else _folder(name))
     if path.is_file():
         return _open_file(path, columns)
-    for part in parts:
-        _validate_inside(path, part)
     return _open_parts(name, parts, columns)
 
 
@@ -102,9 +102,10 @@ def _open_parts(name: str, parts: list[Path], columns: Columns) -> Iterator[Open
                         " write all files with the same columns"
                     )
                 own = [each for each in wanted if each in table.names]
-                for arrays in table.read(own, kinds, problems)[1]:
-                    yield {FILE: np.full(len(arrays[own[0]]), str(part)), **arrays}
+                found = table.read(own, kinds, problems)[1]
                 notes.extend(note for note in table.notes if note not in notes)
+                for arrays in found:
+                    yield {FILE: np.full(len(arrays[own[0]]), str(part)), **arrays}
 
     def read(wanted: list[str], kinds: Kinds, problems: Problems) -> tuple[int, Iterator[Arrays]]:
         return 0, pieces(wanted, kinds, problems)

@@ -11,7 +11,7 @@ from gridcount.categories import dimension_name
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.log import Finish, Gather, Log, Reading, Remark
 from gridcount.data.formats.missing import without_missing
-from gridcount.data.formats.order import in_order
+from gridcount.data.formats.order import episode_ranks, in_order
 from gridcount.files.cache import make_cache_folder
 from gridcount.transitions import Bool, chunks
 
@@ -23,7 +23,7 @@ def tidy(columns: Columns) -> Finish:
 
     def finish(log: Log, gather: Gather) -> Log:
         reading = log.reading
-        if reading is not None and (reading.returns or reading.late):
+        if reading is not None and (reading.returns or reading.late or _is_shuffled(log, reading)):
             log = replace(log, remarks=_moved(log, reading, columns))
             if not log.problems:  # they are reported first, with the rows of the file
                 log = gather(in_order(log, make_cache_folder("spool")))
@@ -39,6 +39,11 @@ def tidy(columns: Columns) -> Finish:
         return log
 
     return finish
+
+
+def _is_shuffled(log: Log, reading: Reading) -> bool:
+    """Whether whole episodes are out of order: which of them are held out depends on their order."""
+    return log.time is not None and bool((np.diff(episode_ranks(reading, by_time=True)) < 0).any())
 
 
 def _moved(log: Log, reading: Reading, columns: Columns) -> tuple[Remark, ...]:
