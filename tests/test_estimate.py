@@ -1,15 +1,20 @@
 """Estimates of policies whose worth is known, from logs alone."""
 
+import json
 import math
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from small_policy import plant_log, write_run
 
 import gridcount as gc
 from gridcount.estimation.importance import IMPORTANCE, ROBUST, WEIGHTED
-from gridcount.estimation.problem import LOG
+from gridcount.estimation.problem import LOG, Problem
 from gridcount.estimation.result import Estimates
+from gridcount.policy.counts import LogCounts
 
 STEPS = 5  # per episode, all of which terminate
 QUICK: dict[str, Any] = {"updates": 500, "hidden": (32, 32), "progress": False}
@@ -100,8 +105,20 @@ def test_logged_probabilities_replace_the_model_and_weights_tell_when_they_fail(
     assert found["near"].others[WEIGHTED].interval.value == pytest.approx(0.0, abs=0.4)
     assert found["far"].others[WEIGHTED].effective < 0.7 * found["near"].others[WEIGHTED].effective
     assert any("are the logged ones" in note for note in found.notes)
+    json.dumps(found.to_dict(), allow_nan=False)  # products of weights may overflow, and JSON has no infinity
+    part = gc.estimate(rules, data, behaviour_log_prob=density, most_rows=1000, **QUICK | {"updates": 10})
+    assert part.episodes == 200  # the densities of the other episodes are left out, too
     with pytest.raises(ValueError, match="one number for each of 2,000 rows"):
         gc.estimate(rules, data, behaviour_log_prob=density[:-1], **QUICK | {"updates": 10})
+
+
+def test_a_policy_acts_in_the_units_of_the_data_it_is_estimated_on(tmp_path: Path) -> None:
+    policy = gc.load_policy(write_run(tmp_path / "run"))  # its valve moves from 0 to 100
+    data = replace(plant_log(), action_high=np.array([200.0]))
+    problem = Problem.of(data, np.zeros(100, np.int64), {}, 0.5, LogCounts.fit(data))
+    rows = np.arange(50)
+    meant = data.in_units(problem.actions(policy, data.observation, rows))
+    np.testing.assert_allclose(meant, policy(data.observation[rows]), rtol=1e-4)
 
 
 @pytest.mark.parametrize(

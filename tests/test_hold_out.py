@@ -124,8 +124,16 @@ def test_estimate_finds_the_held_out_episodes(
 def test_data_that_a_policy_was_trained_on_is_noted(
     run: Path, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["estimate", str(run), "--data", str(log), *LOG_FLAGS, *FAST]) == 0
+    policy = str(run / "policy")  # it does not say which episodes were held out
+    assert main(["estimate", policy, "--data", str(log), *LOG_FLAGS, *FAST]) == 0
     assert "learnt from this very data" in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_data_from_python_is_estimated_on_what_the_run_held_out(run: Path) -> None:
+    data = load_whole(run)
+    found = gc.estimate(gc.Run(run), data, updates=20, hidden=(8,), progress=False)
+    assert found.episodes == int(Split(0.3).held_out(data).sum())
+    assert not any("learnt from this very data" in note for note in found.notes)
 
 
 def test_a_run_that_held_nothing_out_is_an_error(

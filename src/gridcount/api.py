@@ -325,7 +325,7 @@ def estimate(
         found = of_runs.held_out_of(directories)
     else:
         loaded = data if isinstance(data, Transitions) else load(data, memory_map=None, console=console)
-        found = of_runs.given(loaded, rules)
+        found = of_runs.given(loaded, rules, directories)
     return estimate_rules(rules, found, Settings(**settings), behaviour_log_prob)
 
 

@@ -55,7 +55,7 @@ def estimate(words: list[str]) -> int:
         raise ValueError(f"--at is '{options.at}'; it must be last or a number of updates")
     runs = {str(path): path for path in options.run}
     rules = rules_of(runs, "last" if options.at == "last" else int(options.at))
-    found = held_out_of(runs) if options.data is None else given(_load(options, options.columns), rules)
+    found = held_out_of(runs) if options.data is None else given(_load(options, options.columns), rules, runs)
     log_prob = _log_prob(options, found)
     console = make_console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
@@ -102,4 +102,9 @@ def _log_prob(options: Estimate, found: Evaluated) -> NDArray[np.float64] | None
         table = load(plan.dataset, columns, scale_actions=units.scale_actions, action_bounds=units.bounds)
     if len(table) != len(found.data):
         raise ValueError(f"column '{column}' has {len(table):,} rows for {len(found.data):,} transitions")
+    if not np.array_equal(table.action, found.data.action):  # other rows were left out as missing
+        raise ValueError(
+            f"column '{column}' and the reward are missing in different rows, so they do not belong together;"
+            " fill in the column, or leave those rows out of the table"
+        )
     return np.asarray(table.reward, np.float64)

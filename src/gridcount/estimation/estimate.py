@@ -71,6 +71,8 @@ def estimate(
     half it never saw.
     """
     settings = settings or Settings()
+    if behaviour_log_prob is not None:
+        behaviour_log_prob = _used_rows(behaviour_log_prob, found, settings)
     fitted, notes = fit_policies(policies, found, settings, report=report)
     result = _estimates(fitted, settings)
     model = Behaviour(hidden=settings.hidden, updates=max(1, settings.updates // 2))
@@ -121,6 +123,17 @@ def _within(data: Transitions, held_out: NDArray[np.bool_] | None, settings: Set
         kept[group[~within]] = False
         left -= int(data.episode_lengths[group[within]].sum())
     return kept
+
+
+def _used_rows(log_prob: NDArray[Any], found: Evaluated, settings: Settings) -> NDArray[Any]:
+    """The log-densities of the episodes that are used."""
+    data, held_out, _ = found
+    if np.shape(log_prob) != (len(data),):
+        raise ValueError(
+            f"behaviour_log_prob has shape {np.shape(log_prob)}; expected one number for each of"
+            f" {len(data):,} rows"
+        )
+    return np.asarray(log_prob)[np.repeat(_within(data, held_out, settings), data.episode_lengths)]
 
 
 def _folds(data: Transitions, held_out: NDArray[np.bool_] | None, seed: int) -> NDArray[np.int64]:

@@ -32,11 +32,6 @@ def by_importance(
     """
     problem = fitted.problem
     rows = np.flatnonzero(np.repeat(problem.evaluated, problem.data.episode_lengths))
-    if log_prob is not None and np.shape(log_prob) != (len(problem.data),):
-        raise ValueError(
-            f"behaviour_log_prob has shape {np.shape(log_prob)}; expected one number for each of"
-            f" {len(problem.data):,} rows"
-        )
     mean, log_std, known = _log_policy(problem, rows, model, seed, report)
     logged = np.asarray(problem.data.action[rows])
     behaviour = (

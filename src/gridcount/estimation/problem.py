@@ -153,7 +153,8 @@ class Problem:
 
 
 def _act(rule: Rule, observation: NDArray[np.float32], data: Transitions) -> NDArray[np.float32]:
-    if isinstance(rule, Policy):
+    units = tuple(data.action_low.tolist()), tuple(data.action_high.tolist())
+    if isinstance(rule, Policy) and (rule.facts.action_low, rule.facts.action_high) == units:
         return rule.scaled(observation)
     given = np.asarray(rule(observation), np.float64)
     wanted = (len(observation), data.action_dim)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from io import StringIO
+from math import isfinite
 from typing import Any
 
 from rich.console import Console
@@ -74,8 +75,9 @@ class Estimates(Sequence[Estimate]):
         return sorted(self.policies, key=lambda each: -each.fitted_q.low)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON takes it."""
-        return asdict(self)
+        """Everything as JSON takes it: a number that overflowed is None."""
+        found: dict[str, Any] = _known(asdict(self))
+        return found
 
     def render(self, console: Console) -> None:
         """Print the table, the verdicts and the notes."""
@@ -121,6 +123,15 @@ class Estimates(Sequence[Estimate]):
             for name, other in each.others.items():
                 table.add_row(each.name, name, in_words(other.interval), f"{other.effective:.1f}")
         return table
+
+
+def _known(value: Any) -> Any:
+    """The same with None for numbers that are not finite, which JSON does not have."""
+    if isinstance(value, dict):
+        return {name: _known(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_known(each) for each in value]
+    return None if isinstance(value, float) and not isfinite(value) else value
 
 
 def in_words(interval: Interval) -> str:

@@ -65,11 +65,23 @@ def held_out_of(runs: Mapping[str, Path], data: Transitions | None = None) -> Ev
     return Evaluated(whole, held)
 
 
-def given(data: Transitions, rules: Mapping[str, Any]) -> Evaluated:
-    """Data that the user named; a policy that was trained on it is noted."""
+def given(data: Transitions, rules: Mapping[str, Any], runs: Mapping[str, Path]) -> Evaluated:
+    """Data that the user named: if the runs held out some of its episodes, these are estimated.
+
+    A policy that was trained on all of it, or that observes columns of other names, is noted.
+    """
     digest = fingerprint(data)
-    trained = [
-        name for name, rule in rules.items() if isinstance(rule, Policy) and rule.facts.fingerprint == digest
+    policies = {name: rule for name, rule in rules.items() if isinstance(rule, Policy)}
+    trained = [name for name, policy in policies.items() if policy.facts.fingerprint == digest]
+    plans = [read_plan(path) for path in runs.values() if (path / "config.json").is_file()]
+    apart = [plan for plan in plans if plan.hold_out and plan.fingerprint == digest]
+    if apart and len(apart) == len(runs) and len(trained) == sum(len(plan.seeds) for plan in apart):
+        return held_out_of(runs, data)
+    notes = [
+        f"{name} observes {', '.join(policy.observation_names)}, and the data has"
+        f" {', '.join(data.observation_names)}; they must mean the same, in this order"
+        for name, policy in policies.items()
+        if policy.observation_names != data.observation_names
     ]
     note = f"{', '.join(trained)} learnt from this very data, so the estimate is probably too high; hold episodes out"
-    return Evaluated(data, None, (note,) if trained else ())
+    return Evaluated(data, None, (*notes, note) if trained else tuple(notes))
