@@ -3,12 +3,13 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from small_policy import write_run
+from small_policy import random_actor, write_run
 
 import gridcount
 from gridcount.cli import main
@@ -123,10 +124,18 @@ def test_an_export_opens_as_a_policy_with_the_guard_of_its_contract(run: Path, t
         again.export(tmp_path / "third")
 
 
+def test_an_export_knows_actions_of_few_values(run: Path, tmp_path: Path) -> None:
+    trained = load_policy(run)
+    facts = replace(trained.facts, action_values=((0.0, 50.0, 100.0),))
+    switch = gridcount.Policy(random_actor(0), facts, seed=0, updates=1, counts=trained.log)
+    again = load_policy(switch.export(tmp_path / "out"))
+    assert set(again.rounded(observations(100)).ravel().tolist()) <= {0.0, 50.0, 100.0}
+
+
 def test_the_contract_says_what_goes_in_and_comes_out(exported: Path) -> None:
     contract = json.loads((exported / "contract.json").read_text())
     assert [column["name"] for column in contract["observation"]] == ["temp in", "temp_out"]
-    assert contract["action"] == [{"name": "valve", "low": 0.0, "high": 100.0}]
+    assert contract["action"] == [{"name": "valve", "low": 0.0, "high": 100.0, "values": []}]
     low, high = contract["observation"][0]["low"], contract["observation"][0]["high"]
     assert 40 < low < 60 < high < 80
     assert contract["fingerprint"] == "0123456789abcdef"

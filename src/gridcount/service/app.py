@@ -162,7 +162,7 @@ class Service:
             raise Refused(404, str(error)) from error
         except DoesNotFit as error:
             raise Refused(409, str(error)) from error
-        self.meter = self._new_meter(after)
+        self.meter = self._new_meter(self.serving.current)  # another promotion may have followed
         self.metrics.promotions.inc()
         return answer(Promoted(after.name, before.name))
 

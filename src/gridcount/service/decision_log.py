@@ -111,10 +111,7 @@ class DecisionLog:
         self._session, self._made = secrets.token_hex(4), 0
         self._waiting: dict[str, tuple[float, list[Any]]] = {}  # decision -> when, row
         self._queue: queue.SimpleQueue[tuple[str, list[Any]] | None] = queue.SimpleQueue()
-        self.dropped, self.error = (
-            0,
-            "",
-        )  # rows that could not be kept, and why the last file could not be written
+        self.dropped, self.error = 0, ""  # rows not kept, and why the last file could not be written
         folder.mkdir(parents=True, exist_ok=True)
         self._thread = threading.Thread(target=self._write_until_closed, name="decision log", daemon=True)
         self._thread.start()
@@ -177,8 +174,9 @@ class DecisionLog:
             except queue.Empty:
                 pass
             due = not going or time.monotonic() >= began + self._seconds
+            most = self._rows * (2 if self.error else 1)  # a full disk is not tried again with each row
             for kind, part in files.items():
-                if part.rows and (due or part.rows >= self._rows):
+                if part.rows and (due or part.rows >= most):
                     self._write(kind, part, last=not going)
             began = time.monotonic() if due else began
 

@@ -46,10 +46,12 @@ class Gate:
         except Refused as refused:
             await problem(refused)(scope, receive, measured)
         except ClientDisconnect:  # it left, or was too slow; nobody waits for an answer
-            return None
-        path = scope["path"] if scope["path"] in self._paths else "other"
-        self._metrics.requests.labels(path, str(status)).inc()
-        self._metrics.seconds.labels(path).observe(time.perf_counter() - began)
+            status = 0
+        finally:  # an error of the service is counted, too
+            if status:
+                path = scope["path"] if scope["path"] in self._paths else "other"
+                self._metrics.requests.labels(path, str(status)).inc()
+                self._metrics.seconds.labels(path).observe(time.perf_counter() - began)
         return None
 
     def _admit(self, scope: Scope) -> None:

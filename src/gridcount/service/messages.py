@@ -66,6 +66,24 @@ def named_struct(title: str, names: Sequence[str], kind: Any, doc: str) -> type[
     )
 
 
+def _answer_type(action: type[Struct]) -> type[Struct]:
+    return msgspec.defstruct(
+        "Decision",
+        [
+            ("action", action | None),
+            ("held", bool),
+            ("count", int),
+            ("uncertainty", float),
+            ("resolution", int),
+            ("policy_action", action | None),
+            ("nearest_action", action | None),
+            ("policy", str),
+            ("decision", str | UnsetType, UNSET),
+        ],
+        namespace={"__doc__": ANSWER},
+    )
+
+
 class Messages:
     """The types of one policy's requests and answers."""
 
@@ -88,21 +106,7 @@ class Messages:
             forbid_unknown_fields=True,
             namespace={"__doc__": "Several observations; the answers have the same order."},
         )
-        self.answer = msgspec.defstruct(
-            "Decision",
-            [
-                ("action", self._action | None),
-                ("held", bool),
-                ("count", int),
-                ("uncertainty", float),
-                ("resolution", int),
-                ("policy_action", self._action | None),
-                ("nearest_action", self._action | None),
-                ("policy", str),
-                ("decision", str | UnsetType, UNSET),
-            ],
-            namespace={"__doc__": ANSWER},
-        )
+        self.answer = _answer_type(self._action)
         self.outcome = msgspec.defstruct(
             "Outcome",
             [

@@ -88,7 +88,7 @@ def serve(path: Path, guard: Guard, settings: Settings, listening: Callable[[str
                 log_level="warning",
                 access_log=False,
                 server_header=False,
-                proxy_headers=False,  # a client could name another address with each request, and have no rate
+                proxy_headers=False,  # with them a client could name another address in each request
                 timeout_keep_alive=int(limits.idle_seconds),
             )
             host, port = sock.getsockname()[:2]

@@ -78,7 +78,7 @@ class Serving:
         try:
             validate_no_links(path)
             return load_policy(path)
-        except (OSError, ValueError, MemoryError) as error:
+        except Exception as error:  # a damaged export, or a package that is not installed
             raise DoesNotFit(str(error)) from error
 
     def _checked(self, policy: Policy) -> Deciding:
@@ -88,6 +88,6 @@ class Serving:
         deciding = Deciding(policy, name, self._guard)
         try:
             deciding(np.zeros((1, len(facts.observation_names)), np.float32))
-        except ValueError as error:
+        except Exception as error:  # a network can fail in many ways
             raise DoesNotFit(str(error)) from error
         return deciding

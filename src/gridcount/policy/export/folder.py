@@ -46,6 +46,7 @@ class ActionColumn:
     name: str
     low: float  # what -1 of the network means in the log's units
     high: float  # what 1 means
+    values: tuple[float, ...] = ()  # the log's values if it has few, such as those of a switch
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,7 @@ class Contract:
             action_names=tuple(column.name for column in self.action),
             action_low=tuple(column.low for column in self.action),
             action_high=tuple(column.high for column in self.action),
+            action_values=tuple(column.values for column in self.action),
             version=self.versions.get("gridcount", ""),
         )
 
@@ -121,7 +123,8 @@ def make_contract(facts: Facts, seed: int, updates: int, counts: LogCounts, guar
     assert log is not None
     assert guard.fallback is not None
     seen = zip(facts.observation_names, log.seen.low.tolist(), log.seen.high.tolist(), strict=True)
-    given = zip(facts.action_names, facts.action_low, facts.action_high, strict=True)
+    values = facts.action_values or ((),) * len(facts.action_names)
+    given = zip(facts.action_names, facts.action_low, facts.action_high, values, strict=True)
     return Contract(
         facts.algorithm,
         facts.dataset,
