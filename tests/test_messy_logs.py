@@ -342,7 +342,11 @@ def test_categories_of_next_observations_and_missing_ones(messy: Path) -> None:
 
 
 def test_missing_categories_in_parquet_are_missing(messy: Path) -> None:
-    columns = {"obs_x": [0.0, 1, 2, 3, 4, 5], "action": [0.0] * 6, "reward": [1.0] * 6}
+    columns: dict[str, list[object]] = {
+        "obs_x": [0.0, 1, 2, 3, 4, 5],
+        "action": [0.0] * 6,
+        "reward": [1.0] * 6,
+    }
     columns |= {"on": [True, False, True, None, True, False], "mode": ["a", "b", None, "a", "b", "a"]}
     parquet.write_table(arrow.table(columns), "log.parquet")
     data = load("log.parquet", Columns(observation="obs_x", categorical="on,mode", missing="drop-rows"))

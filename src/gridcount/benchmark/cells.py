@@ -177,7 +177,7 @@ def run_cell(cell: Cell, directory: Path) -> list[Row]:
         while experiment.plan.seeds:
             try:
                 with Status(place, cell, directory) as status:
-                    experiment.train(place, status, keep=1)
+                    experiment.train(place, status, keep=1, clone=False)
             except (
                 Diverged
             ) as error:  # divergence is a result: its rows are kept, and the other seeds continue

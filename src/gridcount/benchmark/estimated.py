@@ -105,7 +105,7 @@ def _train_to(updates: int, experiment: Experiment, cell: Cell, directory: Path)
         return
     with Status(directory, cell, directory) as status:
         part = replace(experiment, plan=replace(experiment.plan, updates=updates))
-        part.train(directory, status, keep=1)
+        part.train(directory, status, keep=1, clone=False)
 
 
 def _measure(

@@ -159,9 +159,12 @@ def verdict(
             " log's own returns"
         )
     if gain.low > 0:
-        return True, f"better than the log's policy with 95 % confidence: yes, {limits}"
+        return True, f"better than the log's policy with 95 % confidence (nominal): yes, {limits}"
     if gain.high < 0:
-        return False, f"better than the log's policy with 95 % confidence: no, it is worse; {limits}"
+        return (
+            False,
+            f"better than the log's policy with 95 % confidence (nominal): no, it is worse; {limits}",
+        )
     leaves = unseen >= LEAVING or statistical.low > 0 or statistical.high < 0
     why = (
         "its actions leave the log too far for their values to be known"

@@ -73,6 +73,7 @@ class Experiment:
         keep_policies: int | None = None,
         save_every: float = 60.0,
         callback: Stops = never_stop,
+        clone: bool = True,
     ) -> list[Row]:
         """Train in a directory, from its newest checkpoint if there is one; returns all rows of metrics."""
         return runs.train(
@@ -86,6 +87,7 @@ class Experiment:
             data=self.data,
             judge=self.judge,
             callback=callback,
+            clone=clone,
         )
 
 

@@ -66,15 +66,17 @@ def train(
     data: Transitions | None = None,
     judge: LogJudge | None = None,
     callback: Stops = never_stop,
+    clone: bool = True,
 ) -> list[Row]:
     """Train a plan in a directory, from its newest checkpoint if there is one; returns all rows of metrics.
 
     If `data` is given, policies are compared with it at every evaluation, their actions are in its units, and
     they are kept in the folder `policy/`: as many as checkpoints, or `keep_policies`. A `judge` that was
     fitted before is reused. `callback` receives every row of metrics; the run stops if it returns True.
+    `clone`: whether to clone the log's behaviour at the end, as a fallback of a guard.
     """
     validate_plan(plan, prepared)
-    kept = Kept.checked(keep, keep_policies, save_every)
+    kept = Kept.checked(keep, keep_policies, save_every)._replace(clone=clone)
     busy = f"{directory}: another process is training this run; wait until it ends, or stop it first"
     validate_no_links(directory)
     with locked(directory / "run", busy):
@@ -95,6 +97,7 @@ class Kept(NamedTuple):
     checkpoints: int
     policies: int
     seconds: float  # between checkpoints, at least
+    clone: bool = True  # of the log's behaviour, made at the end of the run
 
     @classmethod
     def checked(cls, checkpoints: int, policies: int | None, seconds: float) -> "Kept":
@@ -147,7 +150,7 @@ def _train(
             if stop.requested and training.done < plan.updates:
                 training.save(kept)
                 raise Interrupted(f"stopped at update {training.done:,}; all files are in {directory}")
-        training.finish(_reporting(display, "", stop))
+        training.finish(_reporting(display, "", stop), kept.clone)
     return read_rows(directory)
 
 
@@ -237,17 +240,17 @@ class _Training:
             folder, policy_facts(self.plan, data)
         )  # last: a folder with this file is a complete policy
 
-    def finish(self, report: Report) -> None:
-        """Add what a guard needs to the policies, where it is missing: the log's states and a clone of its
-        behaviour."""
+    def finish(self, report: Report, clone: bool) -> None:
+        """Add what a guard needs to the policies, where it is missing: the log's states and, if asked for, a
+        clone of its behaviour."""
         folder = self.directory / store.FOLDER
         if self.data is None or not (folder / store.FACTS).exists():
             return
         if store.read_counts(folder, store.read_facts(folder)).guard is None:
             store.write_counts(folder, LogCounts.fit(self.data))
-        if not (folder / store.CLONE).exists() and self.plan.updates >= cloning.LEAST:
-            clone = cloning.train_clone(self.prepared.algorithm, self.data, self.plan.updates, report)
-            store.write_clone(folder, clone)
+        if clone and not (folder / store.CLONE).exists() and self.plan.updates >= cloning.LEAST:
+            actor = cloning.train_clone(self.prepared.algorithm, self.data, self.plan.updates, report)
+            store.write_clone(folder, actor)
 
     def _diverged(self, seed: int, what: str, metrics: SeedMetrics) -> Diverged:
         """The error to raise, with the last good checkpoint and the most likely cause."""
