@@ -22,7 +22,7 @@ import gridcount as gc
 from gridcount.cli import main as main_of_gridcount
 
 KEPT, FIGURE = ROOT / "results" / "tutorial_truth.json", ROOT / "docs" / "images" / "tutorial.png"
-SEEDS, UPDATES = 5, 20_000
+SEEDS, UPDATES = 3, 20_000
 ROLES = (
     "--action valve_pct --action-low 0 --action-high 100 --reward reward_eur --episode house_week --time time"
 )

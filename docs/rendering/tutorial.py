@@ -7,7 +7,7 @@ import numpy as np
 
 from rendering import ROOT, table
 
-SHOWN_LINES = 34  # of what a command of the tutorial printed
+SHOWN_LINES = 42  # of what a command of the tutorial printed
 
 
 def tutorial_texts() -> dict[str, str]:
@@ -28,8 +28,8 @@ def _time(kept: dict[str, Any]) -> str:
     return (
         f"The installation took {before['clock']} seconds ({before['cpu']} of CPU time), and all commands"
         f" below together {spent['clock']} seconds ({spent['cpu']} of CPU time). They ran from a new virtual"
-        f" environment with the built wheel, on {kept['cores']} cores that about {kept['others']:.0f} processes"
-        " shared. The rest of the 15 minutes is for reading."
+        f" environment with the built wheel, on {kept['cores']} cores that {kept['others']:.0f} processes"
+        " shared. The machine's own work is the CPU time; the rest of the 15 minutes is for reading."
     )
 
 
@@ -63,7 +63,8 @@ def _tutorial_truth(truth: dict[str, Any]) -> str:
     )
     number = len(truth["seeds"])
     return (
-        f"The same for {number} logs and {number} trained policies, mean ± standard deviation over them:\n\n"
+        f"The same for {number} logs and {number} trained policies, mean ± standard deviation over them. The first"
+        " log is the one above, trained again with other random numbers:\n\n"
         + table("weather | who opens the valve | euros per week | cold hours per week | guard held", rows)
     )
 
