@@ -57,7 +57,7 @@ def draw(seeds: list[dict[str, Any]]) -> None:
 
     quantities = {
         "reward": "cost in euros per week",
-        "cold": "hours below 20 °C, of 105 per week with people at home",
+        "cold": "hours below 20 °C (of 105 at home a week)",
     }
     figure, axes = pyplot.subplots(len(WEATHERS), 2, figsize=(10, 5), sharey=True, layout="constrained")
     for line, weather in zip(axes, WEATHERS, strict=True):
