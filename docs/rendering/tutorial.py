@@ -63,8 +63,8 @@ def _tutorial_truth(truth: dict[str, Any]) -> str:
     )
     number = len(truth["seeds"])
     return (
-        f"The same for {number} logs and {number} trained policies, mean ± standard deviation over them. The first"
-        " log is the one above, trained again with other random numbers:\n\n"
+        f"The same for {number} logs and {number} trained policies, mean ± standard deviation over them. The"
+        " first log is the one above, trained again with other random numbers:\n\n"
         + table("weather | who opens the valve | euros per week | cold hours per week | guard held", rows)
     )
 
