@@ -32,7 +32,7 @@ def measured(seed: int, folder: Path) -> dict[str, Any]:
     """The estimate and the truth of one seed, by the commands of the page."""
     log, run, estimates = folder / f"heating-{seed}.csv", folder / f"run-{seed}", folder / f"{seed}.json"
     write_log(str(log), seed=seed)
-    training = f"--seed {seed} --updates {UPDATES} --evaluate-every {UPDATES} --hold-out 0.1 --no-plot"
+    training = f"--seed {seed} --updates {UPDATES} --hold-out 0.1 --no-plot"
     roles = ["--observation", ",".join(OBSERVED), *ROLES.split()]
     gridcount(["train", str(log), *roles, *training.split(), "--run", str(run)])
     gridcount(["estimate", str(run), "--json", str(estimates)])
