@@ -63,15 +63,14 @@ def _tutorial_truth(truth: dict[str, Any]) -> str:
     )
     number = len(truth["seeds"])
     return (
-        f"The same for {number} logs and {number} trained policies, mean ± standard deviation over them. The"
-        " first log is the one above, trained again with other random numbers:\n\n"
+        f"The same for {number} logs and {number} trained policies, mean ± standard deviation over them:\n\n"
         + table("weather | who opens the valve | euros per week | cold hours per week | guard held", rows)
     )
 
 
 def _tutorial_estimates(truth: dict[str, Any]) -> str:
     """What was estimated from each log, beside what is true in the log's weather."""
-    rows, inside = [], 0
+    rows, inside, gains, above = [], 0, 0, 0
     for seed in truth["seeds"]:
         log, policy = (
             next(row["discounted"] for row in seed["truth"] if row["controller"] == name)
@@ -79,6 +78,8 @@ def _tutorial_estimates(truth: dict[str, Any]) -> str:
         )
         value, gain = seed["fitted_q"], seed["gain"]
         inside += value["low"] <= policy <= value["high"]
+        gains += gain["low"] <= policy - log <= gain["high"]
+        above += gain["value"] > policy - log
         words = {True: "yes", False: "no", None: "cannot say"}[seed["better"]]
         limits = [f"{each['value']:.2f} [{each['low']:.2f}, {each['high']:.2f}]" for each in (value, gain)]
         true = [f"{policy:.2f}", f"{policy - log:+.2f}"]
@@ -87,5 +88,6 @@ def _tutorial_estimates(truth: dict[str, Any]) -> str:
     return (
         "And what `gridcount estimate` said from each log alone, beside the truth (discounted, in euros):\n\n"
         + table(head, rows)
-        + f"\n\n{inside} of {len(rows)} intervals of the return contain the truth."
+        + f"\n\nOf {len(rows)} intervals of the return {inside} contain the truth;"
+        f" of those of the gain, {gains}. The gain was estimated too high {above} times."
     )
