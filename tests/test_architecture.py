@@ -42,7 +42,7 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "theory": {*TYPES, "counts", "losses"},
     "evaluation": {*TYPES, *LEARNERS, "data", "envs"},
     "training": {*LOW, *TYPES, *LEARNERS, "data", "envs", "evaluation"},
-    "estimation": {*LOW, *TYPES, *LEARNERS, "data", "training"},
+    "estimation": {*LOW, *TYPES, *LEARNERS, "data", "terminal", "training"},
     "report": {*LOW, *TYPES, *LEARNERS, "data", "envs", "evaluation", "training"},
     "benchmark": {*LOW, *TYPES, *LEARNERS, "data", "envs", "estimation", "evaluation", "training"},
     "tuning": {*LOW, *TYPES, *LEARNERS, "benchmark", "data", "estimation", "terminal", "training"},

@@ -64,11 +64,11 @@ def run_cells(executor: Executor, cells: Sequence[Cell], console: Console) -> di
     """Run cells until all are stored; returns the errors by cell. Ctrl-C stops all cells."""
     problems: dict[str, str] = {}
     left = len(cells)
-    executor.start(cells)
     with (
         stopping(executor.stopping, executor.stopped_at_once) as stop,
         Overview(console, cells, executor.progress) as overview,
     ):
+        executor.start(cells)
         while left:
             for cell, code, problem in executor.wait():
                 left -= 1

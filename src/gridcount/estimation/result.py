@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from gridcount.estimation.intervals import Interval
+from gridcount.terminal import make_console
 
 LEAST_EPISODES = 10  # below this many, an interval over episodes means nothing
 LEAVING = 0.25  # share of never seen actions from which leaving the log is named as the reason
@@ -91,7 +92,7 @@ class Estimates(Sequence[Estimate]):
             console.print(f"note: {note}", soft_wrap=True)
 
     def __repr__(self) -> str:
-        console = Console(file=StringIO(), record=True, width=120, markup=False, highlight=False)
+        console = make_console(file=StringIO(), record=True, width=120)
         self.render(console)
         return console.export_text().rstrip()
 
