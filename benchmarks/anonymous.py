@@ -13,6 +13,7 @@ Returns vary much between episodes (rain, faults), so each mean has its standard
 """
 
 import json
+import re
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -84,16 +85,21 @@ def score(out: Path, results: Path) -> None:
             entry = kept.setdefault(name, {}).setdefault("policies", {})
             entry[algorithm] = {"updates": policy.updates, "seed": policy.seed}
             entry[algorithm] |= rolled_out(policy, suite.environments[name])
-            print(name, algorithm, entry[algorithm], flush=True)
-    results.write_text(json.dumps(kept, indent=2) + "\n")
+            print(name, algorithm, f"{entry[algorithm]['mean']:.1f}", flush=True)
+    text = json.dumps(kept, indent=1)
+    # a line for each list of returns
+    text = re.sub(r"\[[^][{}]*\]", lambda found: " ".join(found.group().split()), text)
+    results.write_text(text + "\n")
 
 
-def rolled_out(policy: Any, environment: str) -> dict[str, float]:
-    """The mean return of episodes that start as those of every other policy here."""
-    return summary(gc.evaluate(policy, environment, episodes=EPISODES, seed=STARTS).returns)
+def rolled_out(policy: Any, environment: str) -> dict[str, Any]:
+    """Returns of episodes that start as those of every other policy here, so that they can be compared one
+    by one."""
+    returns = gc.evaluate(policy, environment, episodes=EPISODES, seed=STARTS).returns
+    return summary(returns) | {"returns": [round(float(each), 2) for each in returns]}
 
 
-def summary(returns: Any) -> dict[str, float]:
+def summary(returns: Any) -> dict[str, Any]:
     """The mean of returns and its standard error."""
     error = float(np.std(returns, ddof=1) / len(returns) ** 0.5)
     return {"episodes": len(returns), "mean": float(np.mean(returns)), "standard_error": error}

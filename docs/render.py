@@ -5,9 +5,10 @@ import re
 from pathlib import Path
 
 from rendering import ROOT
-from rendering.anonymous import anonymous_table
+from rendering.anonymous import anonymous_table, anonymous_times
 from rendering.estimates import estimates_tables, naive_table, tune_tables
 from rendering.guard import guard_logs_table, guard_table
+from rendering.invariance import invariance_table
 from rendering.logs import logs_tables
 from rendering.reports import report_tables
 from rendering.service import service_texts
@@ -49,6 +50,8 @@ if __name__ == "__main__":
     insert(ROOT / "docs" / "results.md", "recollected-time", time_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "trials", trials_table())
     insert(ROOT / "docs" / "gpc-anchor.md", "anonymous", anonymous_table())
+    insert(ROOT / "docs" / "gpc-anchor.md", "anonymous-times", anonymous_times())
+    insert(ROOT / "docs" / "gpc-anchor.md", "invariance", invariance_table())
     insert(ROOT / "docs" / "estimate.md", "estimates", estimates_tables())
     insert(ROOT / "docs" / "guard.md", "guard-logs", guard_logs_table())
     insert(ROOT / "docs" / "guard.md", "guard", guard_table())

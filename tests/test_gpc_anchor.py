@@ -16,9 +16,10 @@ from problems import EDGE, PROBE, bandit, learn
 import gridcount as gc
 from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.contract import act
-from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored
+from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored, second_half
 from gridcount.algorithms.td3 import TD3
 from gridcount.cli import main
+from gridcount.losses import slope_agreement
 from gridcount.networks import Critics, Deterministic
 from gridcount.transitions import Transitions
 
@@ -105,7 +106,8 @@ def fork(rows: int = 4000) -> Transitions:
 
 
 def test_the_policy_prefers_states_in_which_it_can_stay_in_the_log() -> None:
-    free: dict[str, Any] = {**SMALL, "discount": 0.5, "ood_weight": 0.0, "q_floor": -10.0, "anchor": 0.02}
+    free: dict[str, Any] = {**SMALL, "discount": 0.5, "q_floor": -10.0, "anchor": 0.02}
+    free |= {"ood_weight": 0.0, "halves": False}  # the cost alone
     start = np.zeros((1, 1), np.float32)
     careless = learn(GPCAnchor(**free, support_cost=0.0), fork(), 2000)
     careful = learn(GPCAnchor(**free, support_cost=30.0), fork(), 2000)
@@ -116,6 +118,83 @@ def test_the_policy_prefers_states_in_which_it_can_stay_in_the_log() -> None:
 def test_a_habit_of_the_log_is_kept() -> None:
     prepared, state = learn(GPCAnchor(**SMALL), habit(), 1500)
     assert np.abs(actions(prepared, state, habit().observation[:200]) - 0.9).max() < 0.2
+
+
+def unrelated(rows: int = 600) -> Transitions:
+    """A small log of single decisions, whose rewards have nothing to do with the actions."""
+    rng = np.random.default_rng(7)
+    state = rng.normal(size=(rows, 6)).astype(np.float32)
+    action = (0.3 * np.tanh(state[:, :1]) + rng.normal(0, 0.15, (rows, 1))).astype(np.float32)
+    done = np.ones(rows, np.bool_)
+    return Transitions(state, action, rng.normal(size=rows).astype(np.float32), state, done, done)
+
+
+def test_where_rewards_are_noise_the_policy_imitates() -> None:
+    log = unrelated()
+    usual = 0.3 * np.tanh(log.observation[:, :1])
+    off = {}
+    for halves in (True, False):
+        prepared, state = learn(GPCAnchor(**SMALL, anchor=0.1, halves=halves), log, 3000)
+        off[halves] = np.sqrt(((actions(prepared, state, log.observation) - usual) ** 2).mean())
+    assert off[True] < 0.6 * off[False]
+
+
+def test_a_user_learns_that_the_log_is_too_small_to_improve_on(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log, path = unrelated(), tmp_path / "log.npz"
+    names: dict[str, Any] = {"observations": log.observation, "actions": log.action, "rewards": log.reward}
+    np.savez(path, **names, terminals=log.terminated)
+    words = [
+        "--updates",
+        "1500",
+        "--hidden",
+        "32",
+        "32",
+        "--critic-rate",
+        "0.001",
+        "--batch-size",
+        "64",
+        "--no-plot",
+    ]
+    assert main(["train", str(path), *words, "--run", str(tmp_path / "run")]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "the policy is only drawn to the log's actions: a larger log may allow more" in out
+
+
+def test_agreement_is_told_in_words() -> None:
+    low, middle, high = (GPCAnchor().remark({"agreement": each}) for each in (0.3, 0.5, 0.7))
+    assert "30%" in low
+    assert "only drawn to the log's actions" in low
+    assert "in part" in middle
+    assert "larger log" not in high
+    assert GPCAnchor().remark({}) == GPCAnchor(halves=False).remark({"agreement": 0.3}) == ""
+
+
+def test_critics_agree_on_a_slope_that_is_real() -> None:
+    rng = np.random.default_rng(0)
+    slope, noise = rng.normal(size=(500, 3)), rng.normal(size=(2, 500, 3))
+    equal, unlike, opposite = (
+        float(slope_agreement(jnp.asarray(each)))
+        for each in (np.stack([slope, slope]), noise, np.stack([slope, -slope]))
+    )
+    assert equal == pytest.approx(1)
+    assert opposite == pytest.approx(-1)
+    assert abs(unlike) < 0.1
+    assert float(slope_agreement(jnp.asarray(slope + noise))) == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("lengths", [[50] * 40, [1] * 1000, [1000], [900, 50, 50]])
+def test_whole_episodes_are_dealt_to_the_critics_and_a_long_one_in_parts(lengths: list[int]) -> None:
+    episode = np.repeat(np.arange(len(lengths)), lengths)
+    half = second_half(np.append(np.diff(episode) > 0, True))
+    assert set(half) == {0, 1}
+    assert 0.35 < half.mean() < 0.65
+    longest = -(-len(episode) // 16)
+    whole = [half[episode == each] for each, length in enumerate(lengths) if length <= longest]
+    assert all(len(set(rows)) == 1 for rows in whole)
+    changes = np.count_nonzero(np.diff(half))
+    assert changes < max(len(lengths), 20)  # parts are long: rows next to each other go to the same critic
 
 
 @pytest.mark.parametrize(
@@ -203,7 +282,9 @@ def test_the_policys_loss_weighs_values_by_what_a_deviation_gains() -> None:
     deviation = jnp.full((64, 2), 0.3)
 
     def slope(critics: Critics, deviation: Any) -> Any:
-        return jax.grad(lambda p: anchored(0.2, critics, rows, deviation)(p)[0])(policy).trunk.weights[0]
+        return jax.grad(lambda p: anchored(0.2, critics, rows, deviation, halves=False)(p)[0])(
+            policy
+        ).trunk.weights[0]
 
     quiet, loud, broad = slope(critics, deviation), slope(louder, deviation), slope(critics, 3 * deviation)
     np.testing.assert_allclose(quiet, loud, rtol=1e-3, atol=1e-6)
@@ -238,3 +319,28 @@ def test_the_schedule_is_the_runs_and_stays_it_when_a_run_is_made_longer(
     assert main([*words, "--updates", "30", "--resume"]) == 0
     recorded = json.loads((tmp_path / "run/config.json").read_text())
     assert (recorded["algorithm"], recorded["fields"]["schedule_updates"]) == ("gpc-anchor", 20)
+
+
+def test_a_published_dataset_without_its_name_trains_to_the_same_bits(tmp_path: Path) -> None:
+    named = gc.load(Path(__file__).parent / "data" / "hopper_medium-v2.hdf5")
+    parts = {
+        "joint": named.observation,
+        "torque": named.action,
+        "next_joint": named.next_observation,
+        "pay": named.reward[:, None],
+        "fell": named.terminated[:, None],
+        "cut": (named.episode_end & ~named.terminated)[:, None],
+    }
+    header = [f"{name}{i}" for name, columns in parts.items() for i in range(columns.shape[1])]
+    table = np.concatenate([columns.astype(np.float64) for columns in parts.values()], axis=1)
+    path = tmp_path / "line_7.csv"
+    np.savetxt(path, table, "%.9g", ",", header=",".join(header), comments="")
+    columns = gc.Columns("joint*", "torque*", "pay0", "fell0", "cut0", next_observation="next_joint*")
+    unnamed = gc.load(path, columns)
+    brief: dict[str, Any] = {"updates": 20, "batch_size": 32, "progress": False}
+    policies = [
+        gc.train(data, "gpc-anchor", **brief, out=tmp_path / str(i)).policy()
+        for i, data in enumerate((replace(named, name="hopper-medium-v2"), unnamed))
+    ]
+    one, other = (policy(named.observation[:50]) for policy in policies)
+    np.testing.assert_array_equal(one, other)

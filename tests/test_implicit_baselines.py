@@ -18,11 +18,12 @@ from gridcount.algorithms.bc import BC
 from gridcount.algorithms.blocks import make_block
 from gridcount.algorithms.contract import act
 from gridcount.algorithms.iql import IQL
+from gridcount.algorithms.regularisation import drop_units, first_directions, spectral_norm
 from gridcount.algorithms.sac import SAC
 from gridcount.algorithms.uwac import UWAC
 from gridcount.cli import main
 from gridcount.losses import advantage_weight, expectile_loss, mean_discrepancy, uncertainty_weight
-from gridcount.networks import MLP, Critics, drop_units, first_directions, spectral_norm
+from gridcount.networks import MLP, Critics
 from gridcount.transitions import Transitions
 
 FIELDS: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "policy_rate": 1e-3}

@@ -33,6 +33,31 @@ def anonymous_table() -> str:
     return "\n".join([*lines, "", *_anonymous_goals(measured, algorithms[0])])
 
 
+def anonymous_times() -> str:
+    """How long our runs took to reach their log's return, and to come near their own last one."""
+    measured = json.loads((ROOT / "results" / "anonymous.json").read_text())
+    suite, rows = read_suite("anonymous"), read_results(ROOT / "results" / "anonymous" / "results.parquet")
+    ours = suite.algorithms[0]
+    lines = [
+        "| log | updates in all | minutes in all | to the log's return | to within 10 % of its own last return |",
+        "|---" * 5 + "|",
+    ]
+    for name in suite.datasets:
+        run = [row for row in rows if row["dataset"] == name and row["algorithm"] == ours]
+        if run:
+            own = measured[name].get("behaviour", measured[name]["log"])["mean"]
+            last = float(np.mean([row["return"] for row in run[-LAST:]]))
+            times = [_minutes(run, least) for least in (own, last - 0.1 * abs(last))]
+            whole = f"{run[-1]['updates']:,} | {run[-1]['seconds'] / 60:.1f}"
+            lines.append(f"| {name} | {whole} | {' | '.join(times)} |")
+    return "\n".join(lines) if len(lines) > 2 else "Not yet measured."
+
+
+def _minutes(run: list[dict[str, Any]], least: float) -> str:
+    """Minutes of one core to the first evaluation that returns so much."""
+    return next((f"{row['seconds'] / 60:.1f}" for row in run if row["return"] >= least), "never")
+
+
 def _anonymous_goals(measured: dict[str, Any], ours: str) -> list[str]:
     """How often our last policy is at or above the behaviour, BC and 97 % of the best."""
     own = {
@@ -41,24 +66,38 @@ def _anonymous_goals(measured: dict[str, Any], ours: str) -> list[str]:
     if not own:
         return [f"{ours} is not yet measured."]
     behaviour = {name: measured[name].get("behaviour", measured[name]["log"]) for name in own}
-    others = {name: [each["mean"] for each in measured[name]["policies"].values()] for name in own}
+    means = {name: [each["mean"] for each in measured[name]["policies"].values()] for name in own}
+    compared = {name: each for name, each in means.items() if len(each) > 1}
     cloned = {name: measured[name]["policies"]["bc"] for name in own if "bc" in measured[name]["policies"]}
-    best = sum(own[name]["mean"] >= max(means) - 0.03 * abs(max(means)) for name, means in others.items())
+    best = sum(own[name]["mean"] >= max(each) - 0.03 * abs(max(each)) for name, each in compared.items())
     return [
         f"{ours} against the log's behaviour: {_compared(own, behaviour)}. Against BC:"
         f" {_compared(own, cloned)}.",
-        f"It is the best, or within 3 % of the best that was run, on {best} of {len(own)}.",
+        f"It is the best, or within 3 % of the best, on {best} of the {len(compared)} where another one was run.",
     ]
 
 
 def _compared(own: dict[str, Any], other: dict[str, Any]) -> str:
-    """On how many logs a mean is clearly above, level with or clearly below another: two standard errors."""
-    apart = [
-        (own[name]["mean"] - each["mean"]) / math.hypot(own[name]["standard_error"], each["standard_error"])
-        for name, each in other.items()
-    ]
-    above, below = sum(each > 2 for each in apart), sum(each < -2 for each in apart)
-    return f"above on {above}, level (within two standard errors) on {len(apart) - above - below}, below on {below}"
+    """On how many logs returns are clearly above, level with or clearly below others: two standard errors."""
+    apart = {name: _errors_apart(own[name], each) for name, each in other.items()}
+    above = [name for name, errors in apart.items() if errors > 2]
+    below = [name for name, errors in apart.items() if errors < -2]
+    level = len(apart) - len(above) - len(below)
+    where = f" ({', '.join(below)})" if below else ""
+    return (
+        f"above on {len(above)}, level (within two standard errors) on {level}, below on {len(below)}{where}"
+    )
+
+
+def _errors_apart(own: dict[str, Any], other: dict[str, Any]) -> float:
+    """The difference of two means in standard errors; episodes from the same starts are compared one by
+    one."""
+    gain = own["mean"] - other["mean"]
+    if "returns" not in own or "returns" not in other:
+        return float(gain / math.hypot(own["standard_error"], other["standard_error"]))
+    pairs = np.subtract(own["returns"], other["returns"])
+    error = pairs.std(ddof=1) / math.sqrt(len(pairs))
+    return float(gain / error) if error else 0.0
 
 
 def _with_error(entry: dict[str, Any] | None, best: float, missing: str = "not yet run") -> str:

@@ -138,14 +138,18 @@ def time_table() -> str:
 
 def trials_table() -> str:
     """What was tried while GPC-Anchor's settings were chosen, with the score at each evaluation."""
-    lines = ["| settings | set | seed | updates | scores along training |", "|---|---|---|---|---|"]
+    lines = ["| settings | set | seed | updates | scores along training | gain |", "|---" * 6 + "|"]
     for trial in json.loads((ROOT / "results" / "choosing" / "trials.json").read_text()):
         scores = ", ".join(f"{score:.0f}" for score in trial["scores"])
         lines.append(
             f"| {trial['trial']} | {trial['dataset']} | {trial['seed']} | {trial['updates'][-1]:,} |"
-            f" {scores} |"
+            f" {scores} | {_gain(trial)} |"
         )
     return "\n".join(lines)
+
+
+def _gain(trial: dict[str, Any]) -> str:
+    return "{:+.1f} ± {:.1f}".format(*trial["gain"]) if "gain" in trial else ""
 
 
 def _after(row: dict[str, Any] | None) -> str:

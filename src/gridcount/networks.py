@@ -1,4 +1,4 @@
-"""Networks: multi-layer perceptrons, ensembles of critics, policies, an autoencoder of actions."""
+"""Networks: multi-layer perceptrons, ensembles of critics, policies."""
 
 from itertools import pairwise
 from typing import Any, Literal
@@ -15,7 +15,6 @@ from gridcount.policy.actor import Actor, Perceptron
 # rows from which on a CPU multiplies and sums faster with features first (measured; below it is the other way
 # round)
 TALL = 512
-LATENT_LOG_STD_RANGE = (-4.0, 15.0)  # as in BCQ's code, which the later ones with a VAE build on
 LOG_STD_LOW, LOG_STD_HIGH = -20.0, 2.0  # as in SAC's own code; GPC-SAC's builds on EDAC's, which has -5 and 2
 HIDDEN_BIAS = 0.1  # of the published initialisation
 EDGE = 1e-6  # how far inside [-1, 1] a logged action must lie for its density to be finite
@@ -268,56 +267,6 @@ def _squashed_log_prob(raw: Array, noise: Array, log_std: Array) -> Array:
     return (gaussian - squash).sum(axis=-1)
 
 
-class ConditionalVAE(eqx.Module):
-    """A model of a log's actions: an encoder of (observation, action) to a Gaussian latent, and a decoder
-    of (observation, latent)."""
-
-    encoder: MLP
-    decoder: MLP
-
-    def __init__(
-        self, observation_dim: int, action_dim: int, latent_dim: int, hidden: tuple[int, ...], key: Array
-    ):
-        encoder_key, decoder_key = jax.random.split(key)
-        last_scale = hidden[-1] ** -0.5  # like every other layer
-        self.encoder = MLP(
-            (observation_dim + action_dim, *hidden, 2 * latent_dim), encoder_key, last_scale=last_scale
-        )
-        self.decoder = MLP(
-            (observation_dim + latent_dim, *hidden, action_dim), decoder_key, last_scale=last_scale
-        )
-
-    @property
-    def latent_dim(self) -> int:
-        """Numbers in a latent."""
-        return self.encoder.biases[-1].shape[-1] // 2
-
-    def encode(self, observation: Array, action: Array) -> tuple[Array, Array]:
-        """Mean and log-deviation of the latent."""
-        mean, log_std = jnp.split(self.encoder(jnp.concatenate([observation, action], axis=-1)), 2, axis=-1)
-        return mean, jnp.clip(log_std, *LATENT_LOG_STD_RANGE)
-
-    def decode_raw(self, observation: Array, latent: Array) -> Array:
-        """The action before the tanh; latents may have further leading axes, over which observations
-        repeat."""
-        observation = jnp.broadcast_to(observation, (*latent.shape[:-1], observation.shape[-1]))
-        x = jnp.concatenate([observation, latent], axis=-1)
-        return self.decoder(x.reshape(-1, x.shape[-1])).reshape(*latent.shape[:-1], -1)
-
-    def decode(self, observation: Array, latent: Array) -> Array:
-        """The action, in (-1, 1)."""
-        return jnp.tanh(self.decode_raw(observation, latent))
-
-    def __call__(self, observation: Array, action: Array, key: Array) -> tuple[Array, Array, Array]:
-        """The action decoded from a sampled latent, and the latent's mean and log-deviation."""
-        mean, log_std = self.encode(observation, action)
-        return (
-            self.decode(observation, mean + jnp.exp(log_std) * jax.random.normal(key, mean.shape)),
-            mean,
-            log_std,
-        )
-
-
 class Normaliser(eqx.Module):
     """Shifts and scales observations to the mean 0 and deviation 1 of a log."""
 
@@ -364,48 +313,6 @@ def drop(x: Array, rate: float, key: Array) -> Array:
         rate * 2**16
     )  # 16 bits are precise enough, and half the work of 32
     return jnp.where(kept, x / (1 - rate), 0)
-
-
-def drop_units(network: MLP, rate: float, key: Array) -> MLP:
-    """The network (or ensemble of them) with each hidden unit left out with probability `rate`, for all
-    rows alike."""
-    keys = jax.random.split(key, len(network.weights) - 1)
-    rest = [
-        weight * drop(jnp.ones(weight.shape[:-1]), rate, k)[..., None]
-        for weight, k in zip(network.weights[1:], keys, strict=True)
-    ]
-    thinned: MLP = eqx.tree_at(lambda n: n.weights, network, [network.weights[0], *rest])
-    return thinned
-
-
-def first_directions(network: MLP, key: Array) -> list[Array]:
-    """A random direction of each layer's output, from which spectral_norm starts."""
-    keys = jax.random.split(key, len(network.weights))
-    return [_unit(jax.random.normal(k, bias.shape)) for bias, k in zip(network.biases, keys, strict=True)]
-
-
-def spectral_norm(network: MLP, directions: list[Array]) -> tuple[MLP, list[Array]]:
-    """The network (or ensemble) with each weight divided by its largest singular value (Miyato et al. 2018),
-    and better directions.
-
-    The value is found by a step of power iteration per call, from the direction of the call before.
-    """
-    weights, better = [], []
-    for weight, direction in zip(network.weights, directions, strict=True):
-        fixed = jax.lax.stop_gradient(weight)
-        source = _unit(jnp.einsum("...io,...o->...i", fixed, direction))
-        direction = _unit(jnp.einsum("...io,...i->...o", fixed, source))
-        stretch = jnp.einsum("...io,...i,...o->...", weight, source, direction)
-        weights.append(weight / stretch[..., None, None])
-        better.append(direction)
-    smooth: MLP = eqx.tree_at(lambda n: n.weights, network, weights)
-    return smooth, better
-
-
-def _unit(x: Array) -> Array:
-    """A vector's direction."""
-    length: Array = jnp.linalg.norm(x, axis=-1, keepdims=True)
-    return x / (length + 1e-12)
 
 
 def _normalise(x: Array, axis: int) -> Array:

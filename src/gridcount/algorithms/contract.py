@@ -114,7 +114,8 @@ class Algorithm(Protocol[State]):
 
     `prepare` reads the dataset once and computes what does not depend on a seed: automatic
     hyper-parameters, extra columns. `init` makes a seed's state, `update` is compiled, `actor` is the
-    deterministic policy.
+    deterministic policy. A function `remark(row)` is optional: it says in words what a row of metrics means
+    to a user without an environment.
     """
 
     @property

@@ -5,9 +5,12 @@ TD3 in the units of the log. State cells follow the log (counts.adaptive). Rewar
 of its returns (counts.units). In each cell the standard deviation of the log's actions, sigma(s), is the unit
 of distance between actions, and the log's own count of an action, n(s, a), measures how reliable its value
 is. Critics are penalised where the count is low, and the policy is pulled to the log's action: strongly where
-the log's actions are similar, weakly where they vary.
+the log's actions are similar, weakly where they vary. Each of the two critics learns from half of the
+episodes. Where their slopes disagree the log is too small to tell which action is better, and the policy
+imitates.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple
@@ -31,7 +34,14 @@ from gridcount.algorithms.td3 import (
 )
 from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
 from gridcount.counts.units import RewardUnits
-from gridcount.losses import bellman_loss, counted_gap_loss, deviations_apart, log_uncertainty, polyak
+from gridcount.losses import (
+    counted_gap_loss,
+    deviations_apart,
+    log_uncertainty,
+    polyak,
+    slope_agreement,
+    weighted_bellman_loss,
+)
 from gridcount.networks import Critics, Deterministic, Normaliser, column_moments
 from gridcount.policy.actor import Actor
 from gridcount.transitions import Batch, Transitions
@@ -43,6 +53,9 @@ STEADY = 0.5  # share of the schedule after which the policy's rate falls
 ROUNDING = 1e-6  # a deviation below this share of the mean is an error of 32-bit numbers
 SKEWNESS_ROWS = 100_000  # from which the order of columns is made
 LEAST_RATE = 0.02  # of the policy's rate, at the end of the schedule
+# agreement of the critics' slopes below which the policy imitates, and above which it follows them fully
+NOISE, SIGNAL = 0.4, 0.6
+BLOCKS = 16  # parts that a log is divided into, at least, before they are dealt to the two critics
 
 
 class AnchorState(NamedTuple):
@@ -96,6 +109,8 @@ class GPCAnchor(TD3Fields):
     # divisor of rewards; auto: such that the log's returns have the spread value_spread
     reward_unit: Positive | Literal["auto"] = "auto"
     value_spread: Positive = 10.0  # standard deviation of the log's discounted returns, as networks see them
+    # each critic learns from half of the episodes, and the policy follows their slopes as far as they agree
+    halves: bool = True
     rows_per_cell: Whole = 128  # rows of the log in a state cell, at least
     bins: Whole = 20  # partitions of each action dimension in which the log's actions are counted
     average_step: Step = 0.001  # how far the acting policy moves towards the learning one per update
@@ -126,7 +141,9 @@ class GPCAnchor(TD3Fields):
         if self.q_floor == "auto":
             settled = replace(settled, q_floor=units.worst)
             notes["q_floor"] = f"{units.worst:.4g}: the worst discounted return of the log"
-        return Prepared(settled, data.rows()._replace(state_cell=here, next_state_cell=there), notes)
+        half = second_half(np.asarray(data.episode_end)) if self.halves else None
+        rows = data.rows()._replace(state_cell=here, next_state_cell=there, extra=half)
+        return Prepared(settled, rows, notes)
 
     def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> AnchorState:
         """Random networks, and statistics of the log."""
@@ -163,6 +180,7 @@ class GPCAnchor(TD3Fields):
         )
         count = state.counts(batch.state_cell, action)
         uncertainty = log_uncertainty(count, self.pessimism * self.value_spread)
+        share = 2 * jnp.stack([1 - batch.extra, batch.extra]) if self.halves else jnp.ones((2, 1))
 
         def critic_loss(critics: Critics) -> tuple[Array, Metrics]:
             # One pass through the networks for both terms, with fewer and larger matrices.
@@ -170,12 +188,12 @@ class GPCAnchor(TD3Fields):
             q_data, q_policy = jnp.split(
                 critics(observation, jnp.concatenate([batch.action, action])), 2, axis=1
             )
-            loss_in = bellman_loss(q_data, target)
-            gap = counted_gap_loss(q_policy, q_data, uncertainty)
+            loss_in = weighted_bellman_loss(q_data, target, share)
+            gap = counted_gap_loss(q_policy, q_data, share * uncertainty)
             return loss_in + self.ood_weight * gap, {"loss_in": loss_in, "gap": gap, "q_data": q_data.mean()}
 
         learner, metrics = step_critics(self, learner, critic_loss)
-        loss = anchored(self.anchor, learner.critics, batch, deviation)
+        loss = anchored(self.anchor, learner.critics, batch, deviation, self.halves)
         learner, policy_metrics = step_policy(self, learner, loss, rate=self._rate(learner.updates))
         metrics |= policy_metrics
         metrics |= {name: self._in_log_units(metrics[name]) for name in ("q_data", "q_policy")}
@@ -192,6 +210,21 @@ class GPCAnchor(TD3Fields):
         return log_uncertainty(
             state.counts(state_cell, action), self.pessimism * self.value_spread * number(self.reward_unit)
         )
+
+    def remark(self, row: Mapping[str, Any]) -> str:
+        """What the agreement of the critics says about the policy, in words; empty if it says nothing."""
+        agreement = row.get("agreement")
+        if agreement is None or not self.halves:
+            return ""
+        text = (
+            "At the end of training two critics, each trained on half of the episodes, agree to"
+            f" {max(agreement, 0):.0%} on how to improve the policy's actions."
+        )
+        if agreement < NOISE:
+            return f"{text} Below {NOISE:.0%} the policy is only drawn to the log's actions: a larger log may allow more."
+        if agreement < SIGNAL:
+            return f"{text} Below {SIGNAL:.0%} the policy follows them in part: a larger log may allow more."
+        return text
 
     def _noisy(self, action: Array, deviation: Array, key: Array) -> Array:
         """An action with clipped Gaussian noise of a deviation, within [-1, 1]."""
@@ -215,29 +248,49 @@ class GPCAnchor(TD3Fields):
         return jnp.clip(left / (1 - STEADY), LEAST_RATE, 1.0)
 
 
-def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array) -> PolicyLoss:
-    """The policy's loss: -Q(s, pi(s)) / gain + anchor * |(pi(s) - a) / sigma(s)|^2, with Q the smaller of
-    both critics'.
+def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array, halves: bool) -> PolicyLoss:
+    """The policy's loss: -trust * Q(s, pi(s)) / gain + anchor * |(pi(s) - a) / sigma(s)|^2.
 
-    `gain` is the root mean square of |sigma dQ/da|: the change of Q when the action moves by one deviation.
-    It makes the loss independent of the scale and level of rewards.
+    Q is the smaller of both critics', and `gain` the root mean square of |sigma dQ/da|: the change of Q when
+    the action moves by one deviation. It makes the loss independent of the scale and level of rewards.
     """
-
-    def value(action: Array) -> Array:
-        return critics(batch.observation, action).min(axis=0)
 
     def loss(policy: Deterministic) -> tuple[Array, Metrics]:
         action = policy(batch.observation)
-        # Rows do not mix, so the gradient of their sum is each row's own.
-        q, pull = jax.vjp(value, jax.lax.stop_gradient(action))
-        slope = pull(jnp.ones_like(q))[0]
+        q, slopes = critics.with_slopes(batch.observation, jax.lax.stop_gradient(action))
+        agreement = slope_agreement(slopes * deviation)
+        trust = jnp.clip((agreement - NOISE) / (SIGNAL - NOISE), 0.0, 1.0) if halves else 1.0
+        slope = jnp.where((q[0] <= q[1])[:, None], slopes[0], slopes[1])
         gain = jnp.sqrt(((slope * deviation) ** 2).sum(axis=-1).mean()) + 1e-8
-        # has the gradient of Q / gain in the policy
-        climbed = (jax.lax.stop_gradient(slope / gain) * action).sum(axis=-1).mean()
+        # has the gradient of trust * Q / gain in the policy
+        climbed = (jax.lax.stop_gradient(trust * slope / gain) * action).sum(axis=-1).mean()
         distance = deviations_apart(action, batch.action, deviation).mean()
-        return anchor * distance - climbed, {"q_policy": q.mean(), "gain": gain, "imitation": distance}
+        metrics = {"q_policy": q.mean(), "gain": gain, "imitation": distance, "agreement": agreement}
+        return anchor * distance - climbed, metrics
 
     return loss
+
+
+def second_half(episode_end: Any) -> Any:
+    """[rows] 1 in a random half of the episodes, 0 in the others; few or long episodes are cut into parts.
+
+    Neighbouring rows resemble each other, so whole episodes are dealt, not rows.
+    """
+    rows = len(episode_end)
+    ends = np.append(np.flatnonzero(episode_end[:-1]) + 1, rows)
+    longest = -(-rows // BLOCKS)
+    cuts = np.unique(np.concatenate([ends, *_inner_cuts(ends, longest)]))
+    dealt = np.random.default_rng(0).permutation(np.arange(len(cuts)) % 2)
+    return np.repeat(dealt, np.diff(cuts, prepend=0)).astype(np.float32)
+
+
+def _inner_cuts(ends: Any, longest: int) -> list[Any]:
+    """Where episodes that are longer than `longest` are cut."""
+    starts = np.append(0, ends[:-1])
+    long = ends - starts > longest
+    return [
+        np.arange(start + longest, end, longest) for start, end in zip(starts[long], ends[long], strict=True)
+    ]
 
 
 def log_deviation(cell: Any, n_cells: int, action: Any) -> Any:

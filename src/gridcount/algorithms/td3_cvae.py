@@ -13,6 +13,7 @@ import jax
 import optax
 from jax import Array
 
+from gridcount.algorithms.autoencoder import ConditionalVAE
 from gridcount.algorithms.blocks import learn_first
 from gridcount.algorithms.contract import (
     About,
@@ -37,7 +38,7 @@ from gridcount.algorithms.td3 import (
     step_policy,
 )
 from gridcount.losses import squared_distance, variational_loss
-from gridcount.networks import ConditionalVAE, Deterministic
+from gridcount.networks import Deterministic
 from gridcount.policy.actor import Actor
 from gridcount.transitions import Batch, Transitions
 

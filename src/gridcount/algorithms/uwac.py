@@ -16,8 +16,10 @@ import jax.numpy as jnp
 import optax
 from jax import Array
 
+from gridcount.algorithms.autoencoder import ConditionalVAE
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.ranges import Count, Positive, Range, Share, Step, Weight, Whole
+from gridcount.algorithms.regularisation import drop_units, first_directions, spectral_norm
 from gridcount.algorithms.steps import descend
 from gridcount.losses import (
     mean_discrepancy,
@@ -29,12 +31,8 @@ from gridcount.losses import (
 )
 from gridcount.networks import (
     LOG_STD_HIGH,
-    ConditionalVAE,
     Critics,
     TanhGaussian,
-    drop_units,
-    first_directions,
-    spectral_norm,
 )
 from gridcount.policy.actor import Actor, Candidates
 from gridcount.transitions import Batch, Transitions
