@@ -215,12 +215,13 @@ def report(out: Path) -> None:
             {
                 "policy": each["name"],
                 "truth": measured[each["name"]],
-                "fitted_q": each["fitted_q"],
+                "fitted_q": list(each["fitted_q"].values()),
                 "cautious": each["cautious"],
                 "unseen": each["unseen"],
                 "better": each["better"],
                 "others": {
-                    key: [*value["interval"], value["effective"]] for key, value in each["others"].items()
+                    key: [*(value["interval"] or value["meaningless"]).values(), value["effective"]]
+                    for key, value in each["others"].items()
                 },
             }
             for each in estimated["policies"]

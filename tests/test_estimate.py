@@ -11,7 +11,7 @@ import pytest
 from small_policy import plant_log, write_run
 
 import gridcount as gc
-from gridcount.estimation.importance import IMPORTANCE, ROBUST, WEIGHTED
+from gridcount.estimation.importance import IMPORTANCE, ROBUST, WEIGHTED, as_table, estimates
 from gridcount.estimation.problem import LOG, Problem
 from gridcount.estimation.result import Estimates
 from gridcount.policy.counts import LogCounts
@@ -104,12 +104,49 @@ def test_logged_probabilities_replace_the_model_and_weights_tell_when_they_fail(
     found = gc.estimate(rules, data, discount=0.5, behaviour_log_prob=density, **QUICK | {"updates": 50})
     assert found["near"].others[WEIGHTED].interval.value == pytest.approx(0.0, abs=0.4)
     assert found["far"].others[WEIGHTED].effective < 0.7 * found["near"].others[WEIGHTED].effective
+    units = replace(data, action_low=np.array([0.0]), action_high=np.array([100.0]))
+    scaled = {name: lambda states, rule=rule: 50 * (rule(states) + 1) for name, rule in rules.items()}
+    per_unit = np.full(len(data), math.log(0.01))  # uniform on [0, 100]
+    same = gc.estimate(scaled, units, discount=0.5, behaviour_log_prob=per_unit, **QUICK | {"updates": 50})
+    for name in rules:
+        mine, theirs = (each[name].others[IMPORTANCE] for each in (same, found))
+        assert mine.interval.value == pytest.approx(theirs.interval.value, rel=1e-3)
     assert any("are the logged ones" in note for note in found.notes)
     json.dumps(found.to_dict(), allow_nan=False)  # products of weights may overflow, and JSON has no infinity
     part = gc.estimate(rules, data, behaviour_log_prob=density, most_rows=1000, **QUICK | {"updates": 10})
     assert part.episodes == 200  # the densities of the other episodes are left out, too
     with pytest.raises(ValueError, match="one number for each of 2,000 rows"):
         gc.estimate(rules, data, behaviour_log_prob=density[:-1], **QUICK | {"updates": 10})
+
+
+def test_weights_of_few_episodes_give_no_number(found: Estimates) -> None:
+    """Some log-ratios of long episodes: one episode outweighs all others, and the mean is astronomical."""
+    lengths, rng = np.full(40, 200), np.random.default_rng(0)
+    columns = {name: np.ones(lengths.sum()) for name in ("reward", "q", "v")}
+    columns["log_ratio"] = rng.normal(0.1, 1.5, lengths.sum())
+    wild = estimates(as_table(lengths, columns, np.zeros(40)), 0.99, seed=0)[IMPORTANCE]
+    assert wild.effective < 10
+    assert wild.interval is None
+    assert "fewer than 10 effective episodes" in wild.why
+    assert wild.meaningless is not None
+    assert abs(wild.meaningless.value) > 1e6
+    policies = (replace(found["good"], others={IMPORTANCE: wild}), found[LOG])
+    shown = replace(found, policies=policies)
+    assert "cannot say" in repr(shown)
+    assert f"{wild.meaningless.value:.4g}" not in repr(shown)
+    written = shown.to_dict()["policies"][0]["others"][IMPORTANCE]
+    assert written["interval"] is None
+    assert written["meaningless"]["value"] == wild.meaningless.value
+    assert "cannot say" not in repr(replace(found, policies=(found[LOG],)))
+
+
+def test_first_steps_do_not_hide_that_few_episodes_carry_the_others() -> None:
+    lengths, rng = np.full(1000, 200), np.random.default_rng(0)
+    columns = {name: np.ones(lengths.sum()) for name in ("reward", "q", "v")}
+    for deviation, known in ((1.0, False), (0.02, True)):
+        columns["log_ratio"] = rng.normal(-(deviation**2) / 2, deviation, lengths.sum())
+        plain = estimates(as_table(lengths, columns, np.zeros(1000)), 0.99, seed=0)[IMPORTANCE]
+        assert (plain.interval is not None) is known
 
 
 def test_a_policy_acts_in_the_units_of_the_data_it_is_estimated_on(tmp_path: Path) -> None:

@@ -35,7 +35,8 @@ class Estimate:
     actions: Annotated[ActionUnits, tyro.conf.arg(name="")] = field(
         default_factory=ActionUnits
     )  # of a file: how actions are scaled to [-1, 1]
-    # column of a table with the log-density of each logged action; by default a model is fitted
+    # column of a table with the log-density of each logged action, in the log's own units; by default a model
+    # is fitted
     behaviour_log_prob: str | None = None
     at: str = "last"  # "last", or a number of updates whose policy was kept
     settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)

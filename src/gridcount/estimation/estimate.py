@@ -72,7 +72,7 @@ def estimate(
     """
     settings = settings or Settings()
     if behaviour_log_prob is not None:
-        behaviour_log_prob = _used_rows(behaviour_log_prob, found, settings)
+        behaviour_log_prob = _used_rows(behaviour_log_prob, found, settings) + _log_scale(found.data)
     fitted, notes = fit_policies(policies, found, settings, report=report)
     result = _estimates(fitted, settings)
     model = Behaviour(hidden=settings.hidden, updates=max(1, settings.updates // 2))
@@ -134,6 +134,13 @@ def _used_rows(log_prob: NDArray[Any], found: Evaluated, settings: Settings) -> 
             f" {len(data):,} rows"
         )
     return np.asarray(log_prob)[np.repeat(_within(data, held_out, settings), data.episode_lengths)]
+
+
+def _log_scale(data: Transitions) -> float:
+    """What makes log-densities of actions in the log's units those of actions in [-1, 1]: a density is per
+    unit, and [-1, 1] holds (high - low) / 2 units in each."""
+    half = (np.asarray(data.action_high, np.float64) - np.asarray(data.action_low, np.float64)) / 2
+    return float(np.log(half[half > 0]).sum())
 
 
 def _folds(data: Transitions, held_out: NDArray[np.bool_] | None, seed: int) -> NDArray[np.int64]:

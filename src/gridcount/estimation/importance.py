@@ -72,15 +72,19 @@ def estimates(table: Table, discount: float, seed: int) -> dict[str, Weighted]:
         robust = (_means(counts, weight, table.reward - table.q) + _means(counts, before, table.v)) @ powers
     effective = effective_episodes(weight, table.running, powers)
     found = {IMPORTANCE: plain, WEIGHTED: weighted, ROBUST: robust}
-    return {name: Weighted(_interval(values), effective) for name, values in found.items()}
+    return {name: Weighted.of(_interval(values), effective) for name, values in found.items()}
 
 
 def effective_episodes(weight: Float, running: NDArray[np.bool_], powers: Float) -> float:
-    """(sum w)^2 / sum w^2 of the weights at each step, averaged over steps as the discount and the running
-    episodes count them."""
+    """(sum w)^2 / sum w^2 of the weights at each step; its harmonic mean over steps, as the discount and
+    the running episodes count them.
+
+    At the first steps nearly all episodes are effective. Their number would hide the steps that few carry in
+    an arithmetic mean.
+    """
     each = weight.sum(axis=0) ** 2 / (weight**2).sum(axis=0)
     importance = powers * running.sum(axis=0)
-    return float(each @ importance / importance.sum())
+    return float(importance.sum() / (importance / each).sum())
 
 
 def _means(counts: Float, weight: Float, values: Float) -> Float:

@@ -42,7 +42,9 @@ def by_importance(
         for name, rule in problem.policies.items()
     }
     source = (
-        known.in_words() if log_prob is None else "the log-densities of the log's actions are the logged ones"
+        known.in_words()
+        if log_prob is None
+        else "the log-densities of the log's actions are the logged ones, taken in the log's units"
     )
     return (
         found,

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gridcount.counts.units import RewardUnits
-from gridcount.data.formats.cut import scaled
 from gridcount.networks import column_moments
 from gridcount.policy.counts import LogCounts
 from gridcount.policy.policy import Policy
-from gridcount.transitions import Transitions, chunks
+from gridcount.transitions import Transitions, chunks, scaled
 
 Rule = Callable[[NDArray[np.float32]], Any]  # observations [rows, dim] -> actions in the log's units
 LOG = "the log"  # the name of the policy that made the log

@@ -13,6 +13,12 @@ from gridcount.estimation.intervals import Interval
 from gridcount.terminal import make_console
 
 LEAST_EPISODES = 10  # below this many, an interval over episodes means nothing
+LEAST_EFFECTIVE = 10.0  # below this effective number of episodes, importance weights say nothing
+FEW_EFFECTIVE = (
+    f"cannot say with fewer than {LEAST_EFFECTIVE:g} effective episodes: the log rarely acts like the policy for a"
+    " whole episode, so a few episodes would decide the number"
+)
+OVERFLOW = "cannot say where the product of the weights overflows"
 LEAVING = 0.25  # share of never seen actions from which leaving the log is named as the reason
 
 
@@ -35,10 +41,23 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Weighted:
-    """An estimate by importance weights."""
+    """An estimate by importance weights, if it can be said."""
 
-    interval: Interval
-    effective: float  # the effective number of episodes: the estimate means nothing where it is small
+    interval: Interval | None  # None: cannot be said
+    effective: float  # the effective number of episodes
+    why: str = ""  # it cannot be said
+    meaningless: Interval | None = None  # the numbers that it would have had; not an estimate of anything
+
+    @classmethod
+    def of(cls, found: Interval, effective: float) -> "Weighted":
+        """The estimate, unless too few episodes carry it or its weights overflowed."""
+        if effective < LEAST_EFFECTIVE:
+            why = FEW_EFFECTIVE
+        elif not all(map(isfinite, (found.value, found.low, found.high))):
+            why = OVERFLOW
+        else:
+            return cls(found, effective)
+        return cls(None, effective, why, found)
 
 
 @dataclass(frozen=True)
@@ -88,6 +107,9 @@ class Estimates(Sequence[Estimate]):
                 console.print(f"{each.name}: {each.verdict}", soft_wrap=True)
         if any(each.others for each in self.policies):
             console.print(self._weighted_table())
+        for why in dict.fromkeys(other.why for each in self.policies for other in each.others.values()):
+            if why:
+                console.print(f"importance weights: {why}", soft_wrap=True)
         for note in self.notes:
             console.print(f"note: {note}", soft_wrap=True)
 
@@ -122,7 +144,8 @@ class Estimates(Sequence[Estimate]):
             table.add_column(heading, justify="right" if heading.endswith(("episodes", "%)")) else "left")
         for each in self.policies:
             for name, other in each.others.items():
-                table.add_row(each.name, name, in_words(other.interval), f"{other.effective:.1f}")
+                said = "cannot say" if other.interval is None else in_words(other.interval)
+                table.add_row(each.name, name, said, f"{other.effective:.1f}")
         return table
 
 
