@@ -36,8 +36,8 @@ STREAMS, BATCHES = 64, 6  # episodes of the log: in parallel, and one after the 
 KEPT = Path(__file__).parent.parent / "results" / "guard.json"
 GUARDS: dict[str, gc.Guard | None] = {
     "no guard": None,
-    "nearest": gc.Guard(),
-    "nearest, resolution 4": gc.Guard(resolution=4),
+    "nearest": gc.Guard(fallback="nearest"),
+    "nearest, resolution 4": gc.Guard(resolution=4, fallback="nearest"),
     "clone": gc.Guard(fallback="clone"),
     "stop": gc.Guard(fallback=[0.0, 0.0]),
     "only the clone": gc.Guard(min_count=10**9, fallback="clone"),

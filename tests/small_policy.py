@@ -31,7 +31,7 @@ def plant_log(rows: int = 4000) -> Transitions:
     action = np.clip((60 - state[:, :1]) / 10 + rng.normal(0, 0.1, (rows, 1)), -1, 1).astype(np.float32)
     end = np.arange(rows) % 40 == 39
     still = np.zeros(rows, np.bool_)
-    bounds = {"action_low": np.array(LOW), "action_high": np.array(HIGH)}
+    bounds: dict[str, Any] = {"action_low": np.array(LOW), "action_high": np.array(HIGH)}
     return Transitions(
         state, action, np.zeros(rows, np.float32), state, still, end, "plant.csv", **bounds,
         observation_names=NAMES, action_names=ACTIONS,
@@ -91,7 +91,9 @@ class Client:
     def stop(self) -> str:
         """End it as an operator does; returns what it printed."""
         self.process.send_signal(signal.SIGTERM)
-        rest, _ = self.process.communicate(timeout=HANG)
+        self.process.wait(timeout=HANG)
+        assert self.process.stdout is not None
+        rest = self.process.stdout.read()  # not communicate, which misses what readline has buffered
         assert self.process.returncode == 0, rest
         return self.printed + rest
 

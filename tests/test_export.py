@@ -8,15 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnxruntime
 import pytest
-from small_policy import random_actor, write_run
+from small_policy import plant_log, random_actor, write_run
 
 import gridcount
 from gridcount.cli import main
 from gridcount.policy.actor import Actor, Perceptron
+from gridcount.policy.counts import LogCounts
 from gridcount.policy.export import folder as exports
 from gridcount.policy.export.network import OnnxActor
 from gridcount.policy.export.reader import Decider
+from gridcount.policy.few_values import FewValues
 from gridcount.policy.guard import Guard
 from gridcount.policy.policy import load_policy
 
@@ -49,7 +52,15 @@ def away_from_edges(policy: gridcount.Policy, states: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "guard", [Guard(), Guard(20, 8, "clone"), Guard(10, 0, "abstain"), Guard(5, 64, [30.0])], ids=str
+    "guard",
+    [
+        Guard(),
+        Guard(20, 8, "clone"),
+        Guard(10, 0, "abstain"),
+        Guard(5, 64, [30.0]),
+        Guard(fallback="nearest"),
+    ],
+    ids=str,
 )
 def test_the_reader_makes_the_policys_guarded_decisions(run: Path, tmp_path: Path, guard: Guard) -> None:
     policy = load_policy(run)
@@ -75,7 +86,7 @@ def test_the_reader_makes_the_policys_guarded_decisions(run: Path, tmp_path: Pat
 def test_an_action_that_is_not_a_number_is_held_at_any_resolution(run: Path, tmp_path: Path) -> None:
     weights = [np.full((2, 2), 1e20, np.float32), np.array([[1], [-1]], np.float32)]
     network = Perceptron(weights, [np.zeros(2, np.float32), np.zeros(1, np.float32)], [], [])
-    trained, guard = load_policy(run), Guard(min_count=1, resolution=0)
+    trained, guard = load_policy(run), Guard(min_count=1, resolution=0, fallback="nearest")
     policy = gridcount.Policy(Actor(network), trained.facts, seed=0, updates=1, counts=trained.log)
     decider, huge = Decider(policy.export(tmp_path / "out", guard)), np.full((3, 2), 1e30, np.float32)
     with np.errstate(all="ignore"):
@@ -124,12 +135,76 @@ def test_an_export_opens_as_a_policy_with_the_guard_of_its_contract(run: Path, t
         again.export(tmp_path / "third")
 
 
-def test_an_export_knows_actions_of_few_values(run: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("ends", [(0.0, 100.0), (-1.0, 1.0)])
+@pytest.mark.parametrize("guard", [Guard(), Guard(min_count=10**6, fallback="nearest")], ids=str)
+def test_decisions_of_an_export_are_values_of_the_log_where_these_are_few(
+    run: Path, tmp_path: Path, ends: tuple[float, float], guard: Guard
+) -> None:
+    trained, shares = load_policy(run), np.array([0.0, 0.1, 0.3, 1.0])
+    values = tuple((ends[0] + shares * (ends[1] - ends[0])).tolist())
+    log = plant_log()
+    places = np.abs(log.action - (2 * shares - 1)).argmin(axis=1)
+    stepped = replace(log, action=(2 * shares - 1).astype(np.float32)[places, None])
+    facts = replace(trained.facts, action_low=ends[:1], action_high=ends[1:], action_values=(values,))
+    counts, clone = LogCounts.fit(stepped), random_actor(1000)
+    policy = gridcount.Policy(random_actor(0), facts, seed=0, updates=1, counts=counts, clone=clone)
+    decider, states = Decider(policy.export(tmp_path / "out", guard)), observations()
+    again = load_policy(tmp_path / "out")
+    made, told, opened = policy.decide(states, guard), decider.decide(states), again.decide(states)
+    assert made.held.mean() > 0.05
+    assert len(np.unique(made.policy_action)) == len(values)
+    for name in FIELDS:
+        np.testing.assert_array_equal(told[name], getattr(made, name), name)
+        np.testing.assert_array_equal(getattr(opened, name), getattr(made, name), name)
+    for action in (made.policy_action, made.nearest_action, made.action[np.isfinite(made.action)]):
+        assert set(action.ravel().tolist()) <= set(values)
+    np.testing.assert_allclose(again(states), policy(states), rtol=0, atol=5e-4)  # continuous in both
+    assert len(np.unique(again(states))) > 1000
+    np.testing.assert_array_equal(again.rounded(states), policy.rounded(states))
+
+
+def test_the_graph_alone_gives_values_of_the_log_and_keeps_what_is_not_a_number(tmp_path: Path) -> None:
+    from gridcount.policy.export.graph import actor_model
+
+    few = FewValues.of([(0.0, 1.0, 4.0), ()], [0, 0], [4, 1])
+    network = Perceptron([np.eye(2, dtype=np.float32)], [np.zeros(2, np.float32)], [], [])
+    model = actor_model(Actor(network), 2, [0, 0], [4, 1], "x", few)
+    graph = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    states = np.array([[-9, 0.2], [-0.4, 9], [0.3, 0], [0.2, 0], [np.nan, 0]], np.float32)
+    action, scaled = graph.run(["action", "scaled_action"], {"observation": states})
+    np.testing.assert_array_equal(action[:, 0], [0, 1, 4, 1, np.nan])
+    np.testing.assert_array_equal(scaled[:, 0], [-1, -0.5, 1, -0.5, np.nan])
+    np.testing.assert_allclose(scaled[:4, 1], np.tanh(states[:4, 1]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("columns", [[(5.0,), ()], [(5.0,), (0.0, 1.0)]])
+def test_the_graph_of_an_action_that_never_varies_gives_its_value(columns: list[tuple[float, ...]]) -> None:
+    from gridcount.policy.export.graph import actor_model
+
+    few = FewValues.of(columns, [0, 0], [10, 1])
+    network = Perceptron([np.eye(2, dtype=np.float32)], [np.zeros(2, np.float32)], [], [])
+    model = actor_model(Actor(network), 2, [0, 0], [10, 1], "x", few)
+    graph = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    states = np.random.default_rng(0).normal(size=(20, 2)).astype(np.float32)
+    action, scaled = graph.run(["action", "scaled_action"], {"observation": states})
+    assert action.shape == scaled.shape == (20, 2)
+    np.testing.assert_array_equal(action[:, 0], 5)
+    np.testing.assert_array_equal(scaled[:, 0], 0)
+
+
+def test_nothing_is_exported_if_the_graph_rounds_otherwise_than_the_policy(
+    run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trained = load_policy(run)
-    facts = replace(trained.facts, action_values=((0.0, 50.0, 100.0),))
-    switch = gridcount.Policy(random_actor(0), facts, seed=0, updates=1, counts=trained.log)
-    again = load_policy(switch.export(tmp_path / "out"))
-    assert set(again.rounded(observations(100)).ravel().tolist()) <= {0.0, 50.0, 100.0}
+    facts = replace(trained.facts, action_values=((0.0, 30.0, 100.0),))
+    policy = gridcount.Policy(
+        random_actor(0), facts, seed=0, updates=1, counts=LogCounts.fit(plant_log()), clone=random_actor(1)
+    )
+    right = FewValues.round
+    monkeypatch.setattr(FewValues, "round", lambda few, *args: right(few, *args) + 1)
+    with pytest.raises(RuntimeError, match="nothing was exported"):
+        policy.export(tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_the_contract_says_what_goes_in_and_comes_out(exported: Path) -> None:
@@ -139,7 +214,7 @@ def test_the_contract_says_what_goes_in_and_comes_out(exported: Path) -> None:
     low, high = contract["observation"][0]["low"], contract["observation"][0]["high"]
     assert 40 < low < 60 < high < 80
     assert contract["fingerprint"] == "0123456789abcdef"
-    assert contract["guard"]["fallback"] == "nearest"
+    assert contract["guard"]["fallback"] == "clone-or-abstain"
     assert {"gridcount", "onnx", "onnxruntime"} <= contract["versions"].keys()
 
 

@@ -1,6 +1,7 @@
 """A guard: the policy acts where the log supports it, and the fallback where it does not."""
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +43,7 @@ def test_a_state_outside_of_the_range_is_seen_at_no_resolution(policy: Policy) -
 
 
 def test_an_action_that_the_log_does_not_have_in_a_seen_state_is_held(holed: Transitions) -> None:
-    far = policy_of(holed, action=0.9).decide([0.1, 0.9])  # the log's action there is about -0.4
+    far = policy_of(holed, action=0.9).decide([0.1, 0.9])  # the log's action there is about -0.4, no clone
     assert far.resolution > 1
     assert far.count == 0
     assert far.held
@@ -137,6 +138,41 @@ def test_the_fallback_acts_where_the_guard_holds_and_only_there(
     assert decision.policy_action[0] == 50
 
 
+@pytest.mark.parametrize("cloned", [True, False])
+def test_by_default_nothing_acts_outside_of_the_logs_range_and_the_clone_within_it(
+    holed: Transitions, cloned: bool
+) -> None:
+    policy = policy_of(holed, clone=constant(0.5) if cloned else None)
+    decision = policy.decide([[0.5, 0.5], [3.0, 0.5], [0.5, 0.1]])
+    assert decision.held.tolist() == [True, True, False]
+    assert decision.resolution[0] > decision.resolution[1] == 0
+    hole, outside, seen = decision.action[:, 0]
+    np.testing.assert_allclose(hole, 75.0 if cloned else decision.nearest_action[0, 0])
+    assert np.isnan(outside)
+    assert seen == 50
+    assert policy.default_guard.fallback == ("clone-or-abstain" if cloned else "nearest-or-abstain")
+
+
+def test_a_decision_about_a_switch_is_one_of_its_positions_and_is_counted_as_such(holed: Transitions) -> None:
+    """Two values: a number between them is in no bin of the log, so a guard would hold every decision."""
+    on = holed.observation[:, :1] > 0.3
+    switched = replace(holed, action=np.where(on, 1, -1).astype(np.float32))
+    policy = policy_of(switched, action=0.4)
+    policy = Policy(
+        policy._actor, replace(policy.facts, action_values=((0.0, 100.0),)), seed=0, updates=1,
+        counts=policy.log, clone=constant(-0.3),
+    )  # fmt: skip
+    assert policy([0.9, 0.5]) == pytest.approx(70)  # the trained function itself stays continuous
+    right, wrong, hole = [0.9, 0.5], [0.1, 0.5], [0.5, 0.5]
+    decision = policy.decide([right, wrong, hole])
+    assert decision.policy_action.ravel().tolist() == [100, 100, 100]
+    assert decision.held.tolist() == [False, True, True]  # the log is never on where the state is below 0.3
+    assert decision.action.ravel().tolist() == [100, 0, 0]  # of the clone, which wants 35
+    assert set(decision.nearest_action.ravel().tolist()) <= {0, 100}
+    assert policy.count(right) == decision.count[0] > 0
+    assert policy.rounded(right) == 100
+
+
 def test_one_observation_gives_plain_numbers_and_the_same_decision_as_many(policy: Policy) -> None:
     asked = np.random.default_rng(3).uniform(-0.2, 1.2, (100, 2))
     many = policy.decide(asked)
@@ -171,7 +207,7 @@ def test_threads_share_a_policy(policy: Policy) -> None:
         ({"min_count": 0}, "min_count is 0; it must be a whole number of at least 1"),
         ({"min_count": 2.5}, "min_count is 2.5"),
         ({"resolution": 3}, "resolution is 3; it must be one of 0, 1, 2, 4, 8, 16, 32, 64"),
-        ({"fallback": "stop"}, "fallback is 'stop'; it must be 'nearest', 'clone', 'abstain' or a list"),
+        ({"fallback": "stop"}, "fallback is 'stop'; it must be .*'nearest', 'clone', 'abstain' or a list"),
         ({"fallback": [float("nan")]}, "needs finite numbers"),
         ({"fallback": 5.0}, "a fixed action is a list of numbers"),
     ],

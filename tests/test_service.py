@@ -1,5 +1,6 @@
 """The service: real processes and real connections on the loopback interface."""
 
+import asyncio
 import concurrent.futures
 import json
 import shlex
@@ -8,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -23,7 +25,7 @@ from gridcount.cli import main
 from gridcount.policy.guard import Guard
 from gridcount.policy.policy import load_policy
 from gridcount.service import decision_log
-from gridcount.service.drift import DriftMeter
+from gridcount.service.drift import Drift, DriftMeter, RecentDrift
 from gridcount.service.limits import Rates
 
 TOKEN, PROMOTE = "a-token-of-clients", "a-token-of-operators"
@@ -60,7 +62,8 @@ def test_a_decision_is_that_of_the_policy_in_the_logs_columns(client: Client, ru
     assert (told["held"], told["count"], told["resolution"]) == (made.held, made.count, made.resolution)
     far = client.decide(1e38, 58.0)  # beyond all that the network can compute with
     assert far["held"]
-    assert far["action"] == far["nearest_action"] != None  # noqa: E711
+    assert far["action"] is None  # nothing from the log fits outside of its range
+    assert far["nearest_action"] is not None
 
 
 def test_an_export_is_served_with_the_guard_of_its_contract(runs: Path, tmp_path: Path) -> None:
@@ -71,7 +74,7 @@ def test_an_export_is_served_with_the_guard_of_its_contract(runs: Path, tmp_path
 
 
 def test_a_batch_answers_in_order(client: Client) -> None:
-    temperatures = np.linspace(50, 70, 100).tolist()
+    temperatures = np.linspace(54, 66, 100).tolist()
     requests = [body(**{"temp in": value}) for value in temperatures]
     status, found = client.ask("POST", "/decide/batch", {"requests": requests})
     assert status == 200
@@ -319,6 +322,32 @@ def test_the_decision_log_is_the_next_training_log(
     assert parquet.read_table(rest).num_rows == 1
 
 
+def test_a_missing_outcome_and_a_restart_cut_the_episode(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """No transition leads from the decision before the hole to the one after it."""
+    monkeypatch.setenv("GRIDCOUNT_HOME", str(tmp_path / "home"))
+    states = 58 + 0.1 * np.arange(12)
+    for part in (states[:8], states[8:]):  # the same episode goes on after a restart
+        with service(runs / "seed0", "--log", str(tmp_path / "log")) as logging:
+            for state in part.tolist():
+                made = logging.decide(
+                    500.0 if state == states[5] else state, 60.0, episode="a"
+                )  # 5: no action
+                outcome = {"decision": made["decision"], "reward": 1.0}
+                if state != states[2]:  # whose outcome is never reported
+                    assert logging.ask("POST", "/outcome", outcome)[0] == 200
+            printed = logging.stop()
+    (command,) = [line for line in printed.splitlines() if "gridcount data import" in line]
+    assert main(["next" if word == "NAME" else word for word in shlex.split(command)[1:]]) == 0
+    assert "2 rows" in " ".join(capsys.readouterr().out.split())
+    import gridcount
+
+    data = gridcount.load("next")
+    first, second = (np.round(10 * (each[:, 0] - 58)) for each in (data.observation, data.next_observation))
+    assert list(zip(first, second, strict=True)) == [(0, 1), (3, 4), (6, 7), (8, 9), (9, 10), (10, 11)]
+
+
 def test_a_log_that_cannot_be_written_is_said_and_decisions_go_on(runs: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     with service(
@@ -377,6 +406,41 @@ def test_drift_is_told_from_chance(runs: Path) -> None:
     assert (few.verdict, few.by_chance > same.by_chance) == ("too few states", True)
     assert drift(np.empty((0, 2))).states == 0
     assert sum(same.shares_log) == pytest.approx(1)
+
+
+def test_the_oldest_states_leave_the_drift_window(runs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gridcount.service.drift.WINDOW", 1000)
+    policy = load_policy(runs / "seed0")
+    meter, rng = DriftMeter(policy.log, policy.observation_names), np.random.default_rng(0)
+    states = np.concatenate([rng.normal(80, 1, (3000, 2)), rng.normal(60, 3, (1000, 2))]).astype(np.float32)
+    for part in np.array_split(states, 57):
+        meter.add(part)
+    assert (meter().states, meter().verdict) == (1000, "like the log")
+    meter.add(states[:2500])
+    assert meter().verdict == "large change"
+
+
+def test_a_flood_of_drift_requests_makes_one_comparison_a_second(runs: Path) -> None:
+    policy = load_policy(runs / "seed0")
+    meter = DriftMeter(policy.log, policy.observation_names)
+    made: list[int] = []
+
+    def slow() -> Drift:
+        made.append(len(made))
+        time.sleep(0.05)
+        return meter()
+
+    async def flood(recent: RecentDrift) -> None:
+        await asyncio.gather(*(recent() for _ in range(200)))
+        await recent()
+        impatient = asyncio.create_task(recent())
+        impatient.cancel()
+        assert (await recent()).states == 0
+
+    asyncio.run(flood(RecentDrift(slow)))
+    assert len(made) == 1
+    asyncio.run(flood(RecentDrift(slow, seconds=0.0)))
+    assert len(made) > 2  # an old one is made again
 
 
 def test_metrics_and_drift_are_served(client: Client) -> None:

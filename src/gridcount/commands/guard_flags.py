@@ -1,7 +1,7 @@
 """The flags of a guard, which commands share."""
 
 from dataclasses import dataclass
-from typing import cast
+from typing import cast, get_args
 
 from gridcount.policy.guard import Guard, Named
 
@@ -13,9 +13,9 @@ class GuardFlags:
     min_count: int | None = None  # least count of an action in the log; default: as measured on the log
     # bins per column at which a state must be seen; 0: any state; default: as measured on the log
     resolution: int | None = None
-    fallback: tuple[
-        str, ...
-    ] = ()  # nearest, clone, abstain, or a fixed action; default: nearest, of an export its own
+    # what acts then: clone, nearest, abstain, clone-or-abstain, nearest-or-abstain, or the numbers of a fixed
+    # action; default: clone-or-abstain, of an export its own
+    fallback: tuple[str, ...] = ()
 
     def guard(self) -> Guard:
         """The guard."""
@@ -27,8 +27,8 @@ class GuardFlags:
         except ValueError:
             if len(words) != 1:
                 raise ValueError(
-                    f"--fallback is {' '.join(words)}; give nearest, clone, abstain or the numbers of an"
-                    " action"
+                    f"--fallback is {' '.join(words)}; give {', '.join(get_args(Named))} or the numbers of"
+                    " an action"
                 ) from None
             return Guard(self.min_count, self.resolution, cast(Named, words[0]))  # Guard validates it
         return Guard(self.min_count, self.resolution, fixed)

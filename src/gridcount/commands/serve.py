@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import tyro
 
@@ -10,6 +10,9 @@ from gridcount.commands.guard_flags import GuardFlags
 from gridcount.terminal import make_console, validate_flags
 
 Flags = Annotated[GuardFlags, tyro.conf.arg(name="")]
+
+if TYPE_CHECKING:  # the extra packages of a service are optional
+    from gridcount.service.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -39,26 +42,9 @@ def serve(words: list[str]) -> int:
     try:
         from gridcount.service.app import Service
         from gridcount.service.server import serve
-        from gridcount.service.settings import PROMOTE_TOKEN, TOKEN, Limits, Settings, read_token
     except ImportError as error:
         raise ImportError(f"serving needs more packages ({error}): pip install 'gridcount[serve]'") from error
-    settings = Settings(
-        host=options.host,
-        port=options.port,
-        token=read_token(TOKEN, options.token_file),
-        promote_token=read_token(PROMOTE_TOKEN, options.promote_token_file),
-        promote_from=options.promote_from,
-        log=options.log,
-        log_seconds=options.log_seconds,
-        outcome_seconds=options.outcome_seconds,
-        limits=Limits(
-            body_bytes=options.body_bytes,
-            batch=options.batch,
-            request_seconds=options.request_seconds,
-            rate=options.rate,
-            burst=2 * options.rate,
-        ),
-    )
+    settings = _settings(options)
     console = make_console(soft_wrap=True)
 
     def listening(address: str, service: Service) -> None:
@@ -77,3 +63,26 @@ def serve(words: list[str]) -> int:
             f"{options.log}: {lost:,} decisions could not be logged; free disk space before the next start"
         )
     return 0
+
+
+def _settings(options: Serve) -> "Settings":
+    """The service's settings from the flags and the environment."""
+    from gridcount.service.settings import PROMOTE_TOKEN, TOKEN, Limits, Settings, read_token
+
+    return Settings(
+        host=options.host,
+        port=options.port,
+        token=read_token(TOKEN, options.token_file),
+        promote_token=read_token(PROMOTE_TOKEN, options.promote_token_file),
+        promote_from=options.promote_from,
+        log=options.log,
+        log_seconds=options.log_seconds,
+        outcome_seconds=options.outcome_seconds,
+        limits=Limits(
+            body_bytes=options.body_bytes,
+            batch=options.batch,
+            request_seconds=options.request_seconds,
+            rate=options.rate,
+            burst=2 * options.rate,
+        ),
+    )

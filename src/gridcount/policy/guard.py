@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from gridcount.counts.seen import MOST_BINS
 
-Named = Literal["nearest", "clone", "abstain"]
+Named = Literal["clone-or-abstain", "nearest-or-abstain", "nearest", "clone", "abstain"]
+OR_ABSTAIN = "-or-abstain"  # ends the name of a fallback that acts within the log's range only
 Fallback = Named | Sequence[float]
 
 
@@ -27,7 +28,8 @@ class Guard:
     # bins per column at which the state must have been seen; 0: any state; None: as measured on the log
     resolution: int | None = None
     # the log's nearest action in that cell, a policy cloned from the log, no action (NaN), or a fixed one;
-    # None: the one of an export's contract, else the nearest
+    # with "-or-abstain", none outside of the log's range. None: that of an export's contract, else
+    # clone-or-abstain, or nearest-or-abstain where there is no clone
     fallback: Fallback | None = None
 
     def __post_init__(self) -> None:

@@ -12,7 +12,8 @@ from gridcount.categories import encoded
 from gridcount.files.archive import numbered
 from gridcount.policy.counts import LogCounts
 from gridcount.policy.export import folder as exports
-from gridcount.policy.guard import Decision, Fallback, Guard
+from gridcount.policy.few_values import FewValues
+from gridcount.policy.guard import OR_ABSTAIN, Decision, Fallback, Guard
 from gridcount.policy.log_guard import LogGuard
 from gridcount.policy.store import (
     CLONE,
@@ -52,12 +53,14 @@ class Policy:
         updates: int,
         counts: LogCounts | None = None,
         clone: exports.Act | None = None,
-        fallback: Fallback = "nearest",  # of a guard that names none
+        fallback: Fallback | None = None,  # of a guard that names none
     ):
         self._actor, self._facts, self._counts, self._clone = actor, facts, counts, clone
-        self._default_fallback = fallback
+        automatic: Fallback = "nearest-or-abstain" if clone is None else "clone-or-abstain"
+        self._default_fallback = automatic if fallback is None else fallback
         self.seed, self.updates = seed, updates
         self._low, self._high = np.asarray(facts.action_low), np.asarray(facts.action_high)
+        self._few = FewValues.of(facts.action_values, self._low, self._high)
 
     @property
     def algorithm(self) -> str:
@@ -86,14 +89,9 @@ class Policy:
         return actions[0] if single else actions
 
     def rounded(self, observation: ArrayLike) -> NDArray[Any]:
-        """The same, with actions that took few values in the log, such as a switch, at the nearest of
-        these."""
-        actions: NDArray[Any] = np.array(self(observation))
-        for d, values in enumerate(self._facts.action_values):
-            if values:
-                logged = np.sort(np.asarray(values))
-                actions[..., d] = logged[np.searchsorted((logged[1:] + logged[:-1]) / 2, actions[..., d])]
-        return actions
+        """The same, with actions that took few values in the log, such as a switch, at the nearest of these,
+        as `decide` gives them."""
+        return self.at_values(self(observation))
 
     def encode(self, row: Mapping[str, Any]) -> NDArray[np.float32]:
         """The observation of a row of the log, given as column -> value, with categories as in training.
@@ -109,7 +107,8 @@ class Policy:
         return actions[0] if single else actions
 
     def count(self, observation: ArrayLike) -> Any:
-        """How often the log has the policy's action at one observation, or at each of many.
+        """How often the log has the policy's action, as `decide` gives it, at one observation or at each of
+        many.
 
         The observation's cell holds 128 rows of the log or more. In it each action dimension is counted by
         itself, in 20 parts of its range, and the smallest count is given: 0 where the log never has such a
@@ -117,7 +116,7 @@ class Policy:
         neighbouring parts with each (`window` in counts.npz).
         """
         observations, single = self._observations(observation)
-        counts = self._log_counts()(observations, self._actor(observations))
+        counts = self._log_counts()(observations, self.wanted(observations)[0])
         return int(counts[0]) if single else counts
 
     def decide(self, observation: ArrayLike, guard: Guard = DEFAULT_GUARD) -> Decision:
@@ -125,18 +124,32 @@ class Policy:
         observations, single = self._observations(observation)
         counts, log, fallback = self._validated(guard)
         least = log.resolution if guard.resolution is None else guard.resolution
-        wanted = self._actor(observations)
+        wanted, policy_action = self.wanted(observations)
         cell, resolution = counts.cells.rank(observations), log.seen.resolution(observations)
         known = (resolution >= least) & np.isfinite(wanted).all(axis=1)  # a network can overflow
         count = np.where(known, counts.actions(cell, wanted), 0).astype(np.int64)
         held = count < (log.min_count if guard.min_count is None else guard.min_count)
-        policy_action, nearest_action = self.in_units(wanted), self.in_units(log.nearest(cell, wanted))
+        nearest_action = self.at_values(self.in_units(log.nearest(cell, wanted)))
         action = policy_action.copy()
         if held.any():
-            action[held] = self._fallback(fallback, observations[held], nearest_action[held])
+            action[held] = self._fallback(
+                fallback, observations[held], nearest_action[held], resolution[held]
+            )
         uncertainty = 1 / np.sqrt(count + 1.0)
         decision = Decision(action, held, count, uncertainty, resolution, policy_action, nearest_action)
         return decision.one() if single else decision
+
+    def wanted(self, observations: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[Any]]:
+        """[rows, action_dim] the policy's actions in [-1, 1] and in the log's units, at the log's values where these are few."""
+        own = self._actor(observations)
+        action = self.in_units(own)
+        if self._few is None:
+            return own, action
+        return self._few.round(action, self._few.scaled, own), self.at_values(action)
+
+    def at_values(self, action: NDArray[Any]) -> NDArray[Any]:
+        """Actions in the log's units, at the log's values where these are few."""
+        return action if self._few is None else self._few.round(action, self._few.values, action)
 
     def support(
         self, data: Transitions, *, columns: Sequence[str] | None = None, seed: int = 0
@@ -174,7 +187,7 @@ class Policy:
                 f"{counts.guard.seen.bins} bins per column"
             )
         fallback = self._default_fallback if guard.fallback is None else guard.fallback
-        if fallback == "clone" and self._clone is None:
+        if isinstance(fallback, str) and fallback.startswith("clone") and self._clone is None:
             raise ValueError(f"this policy has no clone of its log's behaviour. {NO_CLONE}")
         if not isinstance(fallback, str) and len(fallback) != len(self.action_names):
             raise ValueError(
@@ -184,16 +197,23 @@ class Policy:
         return counts, counts.guard, fallback
 
     def _fallback(
-        self, fallback: Fallback, observations: NDArray[np.float32], nearest: NDArray[Any]
+        self,
+        fallback: str | Sequence[float],
+        observations: NDArray[np.float32],
+        nearest: NDArray[Any],
+        resolution: NDArray[np.int64],
     ) -> NDArray[Any] | float:
         """The actions of a guard's fallback, in the log's units."""
+        if isinstance(fallback, str) and fallback.endswith(OR_ABSTAIN):
+            inside = self._fallback(fallback.removesuffix(OR_ABSTAIN), observations, nearest, resolution)
+            return np.where(resolution[:, None] > 0, inside, np.nan)
         if fallback == "nearest":
             return nearest
         if fallback == "abstain":
             return np.nan
         if fallback == "clone":
             assert self._clone is not None
-            return self.in_units(self._clone(observations))
+            return self.at_values(self.in_units(self._clone(observations)))
         return np.asarray(fallback)
 
     def _log_counts(self) -> LogCounts:

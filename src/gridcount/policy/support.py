@@ -150,7 +150,7 @@ def measure(
         "random": counts(observation, anything),
     }
     has = {name: count >= guard.min_count for name, count in found.items()}
-    wanted = policy.scaled(observation)
+    wanted, _ = policy.wanted(observation)
     per_dimension = counts.actions.each(counts.cells.rank(observation), wanted)
     return SupportReport(
         policy=f"{policy.algorithm} on {policy.facts.dataset}, seed {policy.seed}, {policy.updates:,} updates",
@@ -235,7 +235,8 @@ def _action_ranges(
 ) -> list[ActionRange]:
     """Each action dimension, in the log's units."""
     low, high = (
-        policy.in_units(np.asarray(edge)) for edge in (data.action.min(axis=0), data.action.max(axis=0))
+        policy.at_values(policy.in_units(np.asarray(edge)))
+        for edge in (data.action.min(axis=0), data.action.max(axis=0))
     )
     actions = decision.policy_action
     return [
@@ -277,7 +278,7 @@ def _alone(
             int(step[i]),
             named(policy.observation_names, data.observation[rows[i]]),
             named(policy.action_names, decision.policy_action[i]),
-            named(policy.action_names, policy.in_units(np.asarray(data.action[rows[i]]))),
+            named(policy.action_names, policy.at_values(policy.in_units(np.asarray(data.action[rows[i]])))),
             named(policy.action_names, decision.nearest_action[i]),
             int(decision.count[i]),
             float(decision.uncertainty[i]),

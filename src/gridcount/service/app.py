@@ -18,7 +18,7 @@ from gridcount.policy.guard import Decision
 from gridcount.service import decision_log, openapi
 from gridcount.service.answers import Refused, answer, decoded, problem, read_body
 from gridcount.service.decision_log import DecisionLog
-from gridcount.service.drift import Drift, DriftMeter
+from gridcount.service.drift import Drift, DriftMeter, RecentDrift
 from gridcount.service.gate import PROMOTE, Gate, too_many
 from gridcount.service.limits import Rates
 from gridcount.service.messages import Health, Messages, Promote, Promoted, Ready, Recorded
@@ -41,7 +41,7 @@ class Service:
         self.messages = Messages(policy.facts, settings.limits.batch)
         self.metrics = Metrics()
         self.rates = Rates(settings.limits.rate, settings.limits.burst)
-        self.meter = self._new_meter(serving.current)
+        self._watch(serving.current)
         described = openapi.describe(
             self.messages,
             policy.facts,
@@ -162,7 +162,7 @@ class Service:
             raise Refused(404, str(error)) from error
         except DoesNotFit as error:
             raise Refused(409, str(error)) from error
-        self.meter = self._new_meter(self.serving.current)  # another promotion may have followed
+        self._watch(self.serving.current)  # another promotion may have followed
         self.metrics.promotions.inc()
         return answer(Promoted(after.name, before.name))
 
@@ -196,11 +196,12 @@ class Service:
         return HTMLResponse(self._page)
 
     async def _drift(self) -> Drift:
-        return await asyncio.to_thread(self.meter)
+        return await self.recent_drift()
 
-    @staticmethod
-    def _new_meter(deciding: Deciding) -> DriftMeter:
-        return DriftMeter(deciding.policy.log, deciding.policy.observation_names)
+    def _watch(self, deciding: Deciding) -> None:
+        """Compare the states from now on with the log of this policy."""
+        self.meter = DriftMeter(deciding.policy.log, deciding.policy.observation_names)
+        self.recent_drift = RecentDrift(self.meter)
 
 
 def _decisions(deciding: Deciding, observations: NDArray[np.float32]) -> Decision:

@@ -3,7 +3,9 @@ next training log.
 
 A row holds the observation and the action under the log's own column names. It waits in memory for its
 reward. Complete rows go to `decisions-*.parquet`, those without a reward or an action to
-`incomplete-*.parquet`. A thread writes the files, so no request waits for the disk, and a file appears
+`incomplete-*.parquet`. An import reads both, leaves the incomplete rows out, and cuts the episode there: the
+rows before and after are not one step apart. A segment is an episode within one run of the service, because
+rows may be lost between two. A thread writes the files, so no request waits for the disk, and a file appears
 under its name only when it is complete.
 """
 
@@ -27,6 +29,7 @@ PIECE = 512  # rows that are turned into Arrow's form together: small, so that r
 OWN = {  # the log's own columns, and their types
     "time": "timestamp",
     "episode": "text",
+    "segment": "text",
     "decision": "text",
     "reward": "number",
     "terminated": "flag",
@@ -70,8 +73,9 @@ class Names(NamedTuple):
 
     def import_command(self, folder: Path, facts: Facts) -> str:
         """The command that reads the files as a training log."""
-        roles = {role: self.own[role] for role in ("reward", "terminated", "truncated", "episode", "time")}
-        words = ["gridcount", "data", "import", f"{folder}/{COMPLETE}-*.parquet", "--name", "NAME"]
+        roles = {role: self.own[role] for role in ("reward", "terminated", "truncated", "time")}
+        roles |= {"episode": self.own["segment"], "missing": "drop-rows"}
+        words = ["gridcount", "data", "import", f"{folder}/*-*.parquet", "--name", "NAME"]
         words += ["--observation", ",".join(self.observation), "--action", ",".join(self.action)]
         for role, name in roles.items():
             words += [f"--{role}", name]
@@ -120,7 +124,9 @@ class DecisionLog:
         """Log a decision; returns its id. `row` holds our columns from `count` on, and `episode`."""
         self._made += 1
         decision = f"{self._session}-{self._made}"
-        row = row | {"time": datetime.now(UTC), "decision": decision}
+        segment = f"{row['episode']} {self._session}".lstrip()
+        row = row | {"time": datetime.now(UTC), "decision": decision, "segment": segment}
+        row |= {"terminated": False, "truncated": False}  # until an outcome says otherwise
         values = [row.get(own) for own in OWN]
         self._waiting[decision] = (time.monotonic(), [*values, *observation, *action])
         self.expire()

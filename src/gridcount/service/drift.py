@@ -7,7 +7,10 @@ as a large one. Few states give a positive index by chance alone, so the index t
 from the log itself would give is printed beside it.
 """
 
-from collections import deque
+import asyncio
+import time
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
@@ -21,6 +24,7 @@ WINDOW = 10_000  # latest states that are compared
 LEAST_STATES = 200  # for a verdict
 SOME, LARGE = 0.1, 0.25  # the usual limits of the index
 DRAWS = 200  # from the log, for the index by chance
+RECENT_SECONDS = 1.0  # for which a comparison is given again, instead of made again
 Verdict = Literal["too few states", "like the log", "some change", "large change"]
 
 
@@ -47,30 +51,38 @@ class DriftMeter:
         middle = (np.cumsum(rows) - rows / 2) / rows.sum()
         _, self._region = np.unique((middle * REGIONS).astype(np.int64), return_inverse=True)
         self._shares = _shares(np.bincount(self._region, rows))
-        self._latest: deque[NDArray[np.float32]] = deque(maxlen=WINDOW)
+        self._latest = np.empty((WINDOW, len(names)), np.float32)  # the oldest is overwritten
+        self._added = 0
+        self._by_chance = lru_cache(maxsize=1)(self._draw)  # the same for all full windows
 
     def add(self, observation: NDArray[np.float32]) -> None:
         """Remember the states of some decisions, [rows, observation_dim]."""
-        self._latest.extend(observation)
+        latest, added = observation[-WINDOW:], self._added + len(observation)
+        self._latest[np.arange(added - len(latest), added) % WINDOW] = latest
+        self._added = added  # a comparison in another thread sees complete states only
 
     def __call__(self) -> Drift:
         """The comparison now."""
-        latest = np.array(self._latest, np.float32).reshape(-1, len(self._names))
+        latest = self._latest[: min(self._added, WINDOW)].copy()
         states, expected = len(latest), self._shares
         met = np.bincount(self._region[self._counts.cells.rank(latest)], minlength=len(expected))
-        draws = np.random.default_rng(0).multinomial(states, expected, DRAWS)
-        chance = np.array([_index(draw, expected) for draw in draws])
-        index, limit = _index(met, expected), float(np.quantile(chance, 0.95))
+        index, (mean, limit) = float(_index(met, expected)), self._by_chance(states)
         return Drift(
             states,
             index,
-            float(chance.mean()),
+            mean,
             limit,
             self._outside(latest),
             expected.tolist(),
             (met / max(states, 1)).tolist(),
             _verdict(states, index, limit),
         )
+
+    def _draw(self, states: int) -> tuple[float, float]:
+        """The mean index of as many states drawn from the log, and what 95 % of such draws are below."""
+        draws = np.random.default_rng(0).multinomial(states, self._shares, DRAWS)
+        chance = _index(draws, self._shares)
+        return float(chance.mean()), float(np.quantile(chance, 0.95))
 
     def _outside(self, latest: NDArray[np.float32]) -> dict[str, float]:
         """The share of the states outside the log's range, by column."""
@@ -80,16 +92,42 @@ class DriftMeter:
         return dict(zip(self._names, outside.mean(axis=0).tolist(), strict=True))
 
 
+class RecentDrift:
+    """Comparisons for requests: however many come, one is made at a time, and at most one a second."""
+
+    def __init__(self, meter: Callable[[], Drift], seconds: float = RECENT_SECONDS) -> None:
+        self._meter, self._seconds = meter, seconds
+        self._made: Drift | None = None
+        self._at = 0.0  # when it was begun
+        self._making: asyncio.Task[Drift] | None = None
+
+    async def __call__(self) -> Drift:
+        """The comparison, at most a second old."""
+        if self._made is None or time.monotonic() >= self._at + self._seconds:
+            if self._making is None or self._making.done():
+                self._making = asyncio.create_task(self._make())
+            return await asyncio.shield(self._making)  # a client that goes away does not cancel the others'
+        return self._made
+
+    async def _make(self) -> Drift:
+        began = time.monotonic()
+        self._made = await asyncio.to_thread(self._meter)
+        self._at = began
+        return self._made
+
+
 def _shares(states: NDArray[Any]) -> NDArray[np.float64]:
-    """The share of each region; half a state is added to each, so that none is empty."""
-    shares: NDArray[np.float64] = (states + 0.5) / (states.sum() + 0.5 * len(states))
+    """[..., regions] the share of each region; half a state is added to each, so that none is empty."""
+    shares: NDArray[np.float64] = (states + 0.5) / (
+        states.sum(axis=-1, keepdims=True) + 0.5 * states.shape[-1]
+    )
     return shares
 
 
-def _index(met: NDArray[np.int64], expected: NDArray[np.float64]) -> float:
-    """The population stability index of counts against shares."""
+def _index(met: NDArray[np.int64], expected: NDArray[np.float64]) -> Any:
+    """The population stability index of counts [..., regions] against shares."""
     today = _shares(met)
-    return float(((today - expected) * np.log(today / expected)).sum())
+    return ((today - expected) * np.log(today / expected)).sum(axis=-1)
 
 
 def _verdict(states: int, index: float, limit: float) -> Verdict:

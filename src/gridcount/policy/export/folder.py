@@ -8,7 +8,7 @@ import platform
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,10 @@ from gridcount.files.records import AtLeastOne, Count
 from gridcount.policy.actor import Actor
 from gridcount.policy.counts import LogCounts
 from gridcount.policy.export.network import INSTALL, OnnxActor, read_network
-from gridcount.policy.guard import Guard
+from gridcount.policy.few_values import FewValues
+from gridcount.policy.guard import Guard, Named
 from gridcount.policy.store import AGAIN, COUNTS, Facts, read_counts
+from gridcount.transitions import in_units
 
 if TYPE_CHECKING:
     import onnx
@@ -55,7 +57,7 @@ class GuardDefaults:
 
     min_count: AtLeastOne
     resolution: Count
-    fallback: Literal["nearest", "clone", "abstain"] | tuple[float, ...]
+    fallback: Named | tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -160,13 +162,20 @@ def _checked_graph(actor: Act, contract: Contract) -> bytes:
 
     low, high = ([getattr(column, end) for column in contract.action] for end in ("low", "high"))
     about = f"{contract.algorithm} on {contract.dataset}"
-    model: onnx.ModelProto = actor_model(actor, len(contract.observation), low, high, about)
+    few = FewValues.of([column.values for column in contract.action], low, high)
+    model: onnx.ModelProto = actor_model(actor, len(contract.observation), low, high, about, few)
     content: bytes = model.SerializeToString()
     lows, highs = ([getattr(column, end) for column in contract.observation] for end in ("low", "high"))
     shape = (CHECKED, len(contract.observation))
     observation = np.random.default_rng(0).uniform(lows, highs, shape).astype(np.float32)
+    network = OnnxActor(content)
     with np.errstate(all="ignore"):
-        difference = np.abs(OnnxActor(content)(observation) - actor(observation)).max()
+        difference = np.abs(network(observation) - actor(observation)).max()
+        if few is not None:
+            own = in_units(network(observation), np.asarray(low), np.asarray(high))
+            expected = few.round(own, few.values, own), few.round(own, few.scaled, network(observation))
+            pairs = zip(network.outputs(observation), expected, strict=True)
+            difference = max(difference, *(np.abs(found - right).max() for found, right in pairs))
     if not difference <= TOLERANCE:
         raise RuntimeError(
             f"the ONNX graph's actions differ by {difference:.2g} from the policy's; nothing was exported."

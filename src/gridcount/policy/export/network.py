@@ -23,6 +23,8 @@ class OnnxActor:
         options.intra_op_num_threads = options.inter_op_num_threads = 1
         options.log_severity_level = 3  # errors, which are raised as well
         self._session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        names = {output.name for output in self._session.get_outputs()}
+        self._output = "network_action" if "network_action" in names else "scaled_action"
 
     def shapes(self) -> tuple[Any, Any]:
         """Numbers of its observation and of its action, as the file declares them."""
@@ -30,9 +32,14 @@ class OnnxActor:
         action = next(each for each in outputs if each.name == "scaled_action")
         return observation.shape[-1], action.shape[-1]
 
+    def outputs(self, observation: NDArray[np.float32]) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
+        """The actions that a program reads: in the log's units, and in [-1, 1]."""
+        action, scaled = self._session.run(["action", "scaled_action"], {"observation": observation})
+        return action, scaled
+
     def __call__(self, observation: NDArray[np.float32]) -> NDArray[np.float32]:
-        """The action at each observation."""
-        found: NDArray[np.float32] = self._session.run(["scaled_action"], {"observation": observation})[0]
+        """The network's action at each observation, not rounded to the log's values."""
+        found: NDArray[np.float32] = self._session.run([self._output], {"observation": observation})[0]
         return found
 
 
