@@ -428,6 +428,36 @@ def test_what_is_recognised_in_the_last_part_is_said(messy: Path) -> None:
         (messy / "odd" / f"{name}.csv").write_text("\n".join(["obs_x;action;reward", *rows]))
     with open_log("odd") as log:
         assert any("'0,5' were read with a decimal comma" in note for note in log.notes)
+        (mixed,) = (note for note in log.notes if "written differently" in note)
+        assert "part-2.csv with a decimal comma ('0,5'), part-1.csv with a decimal point ('0.5')" in mixed
+    assert load("odd").observation[:, 0].tolist() == [0.5, 1.5, 2.5, 0.5, 1.5]  # each in its own way
+
+
+@pytest.mark.parametrize("order", [("1", "2"), ("2", "1")])
+def test_a_part_that_can_be_read_in_two_ways_beside_decimal_commas_is_an_error(
+    messy: Path, order: tuple[str, str]
+) -> None:
+    (messy / "odd").mkdir()
+    for number, cells in zip(order, (["0,5", "1,25", "2,5"], ["1.234", "2.345", "3.456"]), strict=True):
+        rows = [f"{cell};0;1" for cell in cells]
+        (messy / "odd" / f"part-{number}.csv").write_text("\n".join(["obs_x;action;reward", *rows]))
+    files = (
+        rf"part-{order[0]}.csv has decimal commas \('0,5'\), so '1.234' in part-{order[1]}.csv can be read"
+    )
+    with pytest.raises(ValueError, match=files):
+        load("odd")
+    assert 1234 in load("odd", Columns(decimal=",")).observation
+
+
+def test_training_says_what_the_reader_of_a_file_decided(
+    messy: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["train", "comma.csv", "--scale-actions", "--algo", "bc", "--updates", "4", "--hidden", "8"]
+    assert main([*words, "--no-plot", "--run", str(tmp_path / "run")]) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "note: the line under the header was read as units: s, °C, Pa, %, €" in shown
+    assert "were read with a decimal comma" in shown
+    assert load("comma.csv", scale_actions=True).notes
 
 
 def test_a_part_that_differs_is_named(messy: Path) -> None:

@@ -141,7 +141,7 @@ def test_a_number_of_bins_is_advised_where_it_gives_every_logged_value_its_own(
     ]
     assert [each["column"] for each in few] == [f"action_{d}" for d in range(len(columns))]
     for each in few:
-        assert "round the policy's actions to the nearest logged value" in each["advice"].lower()
+        assert "policy.decide or policy.rounded, which give the nearest logged value" in each["advice"]
         assert ("--bins" in each["advice"]) == (bins is not None)
         assert bins is None or f"--bins {bins}," in each["advice"]
 

@@ -9,6 +9,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from log_files import smooth
 
@@ -228,14 +229,21 @@ def test_a_proposed_trial_keeps_its_settings_after_a_kill(log: Path, tmp_path: P
 
 
 def test_transitions_reach_the_workers_unchanged(log: Path, tmp_path: Path) -> None:
-    data = load(log)
+    names = tuple(f"temp_{d}" for d in range(load(log).observation_dim))
+    dims = load(log).action_dim
+    low, high = np.zeros(dims), np.full(dims, 100.0)
+    data = replace(load(log), action_low=low, action_high=high, observation_names=names)
     path = write_log(data, tmp_path / "out")
     again = load(path)
+    assert again.equals(data)  # the units of actions, too, so the printed command trains a policy with them
+    assert again.observation_names == data.observation_names
     assert fingerprint(again) == fingerprint(data)
     assert (again.episode_end == data.episode_end).all()
     assert write_log(data, tmp_path / "out") == path
     with pytest.raises(ValueError, match="holds other data"):
         write_log(replace(data, reward=data.reward + 1), tmp_path / "out")
+    with pytest.raises(ValueError, match="holds other data"):
+        write_log(replace(data, action_high=np.full(dims, 50.0)), tmp_path / "out")
 
 
 def test_trials_read_a_table_as_its_flags_say() -> None:

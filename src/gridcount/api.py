@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal, Protocol, Self
 
 import numpy as np
@@ -41,7 +40,7 @@ from gridcount.training.logs import Row, read_rows
 from gridcount.training.machine import limit_threads
 from gridcount.training.plan import EPISODES, EVALUATE_EVERY, Plan, read_plan
 from gridcount.training.policies import policies_of
-from gridcount.training.progress import ConsoleDisplay, Display
+from gridcount.training.progress import ConsoleDisplay, Display, Silent
 from gridcount.training.run import Stops, never_stop
 from gridcount.transitions import Transitions
 
@@ -134,14 +133,8 @@ def train(
     runs.Kept.checked(keep, keep_policies, checkpoint_seconds)  # before a directory is made
     experiment = Experiment.prepare(plan, loaded)
     directory = claim(None if out is None else Path(out), f"{Path(loaded.name).stem}-{name}")
-    console.print(
-        f"{len(experiment.data):,} transitions of {loaded.name}; {name}, seeds {list(plan.seeds)}; run"
-        f" directory: {directory}"
-    )
-    for setting, note in experiment.prepared.notes.items():
-        console.print(f"  {setting}: {note}")
-    if plan.environment is None:
-        console.print(f"  {unscored}: the policy is trained but not scored (name one with env=)")
+    for line in _introduction(experiment, loaded, unscored, directory):
+        console.print(line, soft_wrap=True)
     return _carry_out(
         experiment, directory, console, progress, callback, keep, keep_policies, checkpoint_seconds
     )
@@ -308,8 +301,8 @@ def estimate(
             the log's units; or
             several of them by name.
         data: a log that the policies were not trained on; by default the episodes that a run held out.
-        behaviour_log_prob: [rows] the log-density of each logged action, where it was logged; by default a
-            model is fitted.
+        behaviour_log_prob: [rows] the log-density of each logged action in the log's units, where it was
+            logged; by default a model is fitted.
         progress: whether to print progress.
         settings: fields of `gridcount.estimation.estimate.Settings` such as `discount=0.95`; `discount=1`
             estimates undiscounted
@@ -348,6 +341,19 @@ def _algorithm(algorithm: Any, dataset: str, preset: Preset, changes: dict[str, 
     return name, replace(algorithm, **changes)
 
 
+def _introduction(experiment: Experiment, data: Transitions, unscored: str, directory: Path) -> Iterator[str]:
+    """Describe the training: the data, the automatic values and the run directory."""
+    plan = experiment.plan
+    yield (
+        f"{len(experiment.data):,} transitions of {data.name}; {plan.algorithm}, seeds {list(plan.seeds)}; run"
+        f" directory: {directory}"
+    )
+    yield from (f"  note: {note}" for note in data.notes)
+    yield from (f"  {setting}: {note}" for setting, note in experiment.prepared.notes.items())
+    if plan.environment is None:
+        yield f"  {unscored}: the policy is trained but not scored (name one with env=)"
+
+
 def _carry_out(
     experiment: Experiment,
     directory: Path,
@@ -380,31 +386,3 @@ def _carry_out(
 
 def _console(progress: bool) -> Console:
     return make_console(quiet=not progress, soft_wrap=True)
-
-
-class Silent:
-    """A display that shows nothing."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-    def begin(self, updates: int, done: int) -> None:
-        """Nothing."""
-
-    def pretrained(self, what: str, done: int, updates: int) -> None:
-        """Nothing."""
-
-    def advance(self, done: int, metrics: dict[str, list[float]]) -> None:
-        """Nothing."""
-
-    def evaluated(self, row: dict[str, Any]) -> None:
-        """Nothing."""
-
-    def warn(self, text: str) -> None:
-        """Issue a Python warning, because nothing is printed."""
-        import warnings
-
-        warnings.warn(text, RuntimeWarning, stacklevel=2)

@@ -57,6 +57,7 @@ class Transitions:
         str, ...
     ] = ()  # what the log calls each dimension; not given: observation[0], ...
     action_names: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what the reader of a file decided, for the user
 
     def __post_init__(self) -> None:
         """Raise ValueError for invalid data, with the column, the row and the value."""
@@ -247,8 +248,8 @@ class Transitions:
         return in_units(action, self.action_low, self.action_high)
 
     def equals(self, other: "Transitions") -> bool:
-        """Whether all columns hold the same values; names may differ."""
-        columns = (f.name for f in fields(self) if not f.name.endswith(("name", "names")))
+        """Whether all columns hold the same values; names and notes may differ."""
+        columns = (f.name for f in fields(self) if not f.name.endswith(("name", "names", "notes")))
         return all(np.array_equal(getattr(self, column), getattr(other, column)) for column in columns)
 
 
@@ -258,6 +259,14 @@ def in_units(action: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> NDA
         return action  # not scaled, so not rounded either
     scaled: NDArray[Any] = low + (action + 1) / 2 * (high - low)
     return scaled
+
+
+def scaled(action: Float, low: Float, high: Float) -> Float32:
+    """Actions mapped linearly to [-1, 1], in double precision; a constant action becomes 0."""
+    low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
+    width = np.where(high > low, high - low, 1)
+    result: Float32 = (2 * (action - (low + high) / 2) / width).astype(np.float32)
+    return result
 
 
 def chunks(rows: int, row_bytes: int) -> Iterator[slice]:

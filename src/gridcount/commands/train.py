@@ -95,19 +95,7 @@ def train(words: list[str]) -> int:
         find_unfinished(options.run, resolved_name(options.dataset), options.algo) if options.resume else None
     )
     limit_threads(resumed)
-    environment, unscored = find_environment(options.dataset, options.env)
-    plan = replace(
-        _plan(options, algorithm, read_plan(resumed) if resumed else None), environment=environment
-    )
-    plan.check()  # before a dataset is generated or read
-    data = _load(plan, options.memory_map, console)
-    if options.env is None:  # a default environment must not stop the training
-        plan, misfit = drop_unfit_environment(plan, data)
-        unscored = misfit or unscored
-    runs.Kept.checked(
-        options.keep, options.keep_policies, options.checkpoint_seconds
-    )  # before a directory is made
-    experiment = Experiment.prepare(plan, data, resumed=resumed)
+    experiment, unscored = _prepare(options, algorithm, resumed, console)
     directory = resumed or claim(options.run, f"{Path(options.dataset).stem}-{options.algo}")
     if resumed and options.run is None:
         console.print(f"resuming the newest unfinished run of this dataset: {resumed}", soft_wrap=True)
@@ -129,6 +117,32 @@ def train(words: list[str]) -> int:
     except runs.Interrupted as stopped:
         console.print(f"{stopped}\nResume with: {again}", soft_wrap=True)
         return STOPPED
+    return _conclude(options, experiment, rows, directory, console)
+
+
+def _prepare(
+    options: Train, algorithm: Any, resumed: Path | None, console: Console
+) -> tuple[Experiment, str]:
+    """The experiment that the flags ask for, and why it has no environment, where it has none."""
+    environment, unscored = find_environment(options.dataset, options.env)
+    plan = replace(
+        _plan(options, algorithm, read_plan(resumed) if resumed else None), environment=environment
+    )
+    plan.check()  # before a dataset is generated or read
+    data = _load(plan, options.memory_map, console)
+    if options.env is None:  # a default environment must not stop the training
+        plan, misfit = drop_unfit_environment(plan, data)
+        unscored = misfit or unscored
+    runs.Kept.checked(
+        options.keep, options.keep_policies, options.checkpoint_seconds
+    )  # before a directory is made
+    return Experiment.prepare(plan, data, resumed=resumed), unscored
+
+
+def _conclude(
+    options: Train, experiment: Experiment, rows: list[Any], directory: Path, console: Console
+) -> int:
+    """Print what a finished run reached and draw its pictures; the exit code."""
     if experiment.plan.environment is None:
         console.print(how_to_judge(rows, experiment.judge, directory), soft_wrap=True)
     else:
@@ -159,6 +173,7 @@ def _introduction(options: Train, experiment: Experiment, unscored: str, directo
         f"{len(experiment.data):,} transitions of {options.dataset}{SOURCES[plan.source]}"
         f"; {options.algo}, preset {options.preset}, seeds {list(plan.seeds)}"
     )
+    yield from (f"  note: {note}" for note in experiment.data.notes)
     yield from (f"  {name}: {note}" for name, note in prepared.notes.items())
     for name in run_length_fields(prepared.algorithm):
         if (length := getattr(prepared.algorithm, name)) != plan.updates:
@@ -197,12 +212,10 @@ def _train_flags(words: list[str]) -> tuple[Train, Any]:
     validate_flags(words, Train, kind)
     unprefixed: Any = tyro.conf.OmitArgPrefixes
     options, algorithm = unprefixed[Train], unprefixed[kind]
-    # First without the preset, to find the dataset; --help works without a dataset.
-    flags: Any = make_dataclass("Flags", [("options", options), ("algorithm", algorithm)], frozen=True)
-    plain = [word for word in words if word not in ("-h", "--help")]
-    first: Any = tyro.cli(flags, args=plain, prog="gridcount train", default=flags(Train(""), kind()))
-    default = make_algorithm(algo, _preset_name(first.options), preset)
-    flags = make_dataclass(
+    default = make_algorithm(
+        algo, _preset_name(positional(words, Train, kind), _value(words, "--env")), preset
+    )
+    flags: Any = make_dataclass(
         "Flags", [("options", options), ("algorithm", algorithm, field(default=default))], frozen=True
     )
     parsed: Any = tyro.cli(flags, args=words, prog="gridcount train", description=Train.__doc__)
@@ -220,8 +233,8 @@ def _default_algorithm(words: list[str]) -> str:
     if "--resume" in words and dataset:
         run = _value(words, "--run")
         return read_plan(find_unfinished(Path(run) if run else None, resolved_name(dataset))).algorithm
-    published = next((name for name in (dataset, _value(words, "--env")) if name in NAMES), "")
-    return default_algorithm(published or "", _value(words, "--preset") or Train.preset)
+    published = _preset_name(dataset, _value(words, "--env"))
+    return default_algorithm(published, _value(words, "--preset") or Train.preset)
 
 
 def _value(words: list[str], flag: str) -> str | None:
@@ -233,15 +246,15 @@ def _value(words: list[str], flag: str) -> str | None:
     return found
 
 
-def _preset_name(options: Train) -> str:
+def _preset_name(dataset: str, environment: str | None) -> str:
     """The dataset whose presets apply: the one named, or for a file the one whose environment is named."""
-    return next((name for name in (options.dataset, options.env) if name in NAMES), "") or ""
+    return next((name for name in (dataset, environment) if name in NAMES), "") or ""
 
 
 def _plan(options: Train, algorithm: Any, before: Plan | None) -> Plan:
     """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is
     filled in later."""
-    planned = planned_updates(options.algo, _preset_name(options), options.preset)
+    planned = planned_updates(options.algo, _preset_name(options.dataset, options.env), options.preset)
     recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
     columns, units = options.columns.given(), options.actions
     if before is not None:  # the run's own value if the flag is not given

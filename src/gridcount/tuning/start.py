@@ -5,12 +5,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from gridcount.algorithms.presets import planned_updates
 from gridcount.catalogue import NAMES
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.cut import ActionUnits
-from gridcount.data.formats.d4rl import read_hdf5, write_hdf5
 from gridcount.data.load import resolved_name
+from gridcount.data.store.local import read_local, write_transitions
 from gridcount.estimation.estimate import Settings
 from gridcount.training.directories import RUNS
 from gridcount.training.plan import fingerprint
@@ -63,20 +65,15 @@ def out_folder(dataset: str) -> Path:
 
 
 def write_log(data: Transitions, out: Path) -> Path:
-    """Transitions as a file that worker processes read."""
-    path = out / "log.hdf5"
+    """Transitions as a folder that worker processes and `gridcount train` read, with names and units."""
+    path = out / "log"
     if path.exists():
-        if fingerprint(read_hdf5(path)) != fingerprint(data):
+        before = read_local(path)
+        units = ("action_low", "action_high", "observation_names", "action_names")
+        same = all(np.array_equal(getattr(before, each), getattr(data, each)) for each in units)
+        if not same or fingerprint(before) != fingerprint(data):
             raise ValueError(f"{path}: holds other data than was given; name another folder with out=")
     else:
         out.mkdir(parents=True, exist_ok=True)
-        columns = {
-            "observations": data.observation,
-            "actions": data.action,
-            "rewards": data.reward,
-            "next_observations": data.next_observation,
-            "terminals": data.terminated,
-            "timeouts": data.episode_end & ~data.terminated,
-        }
-        write_hdf5(path, columns, {})
+        write_transitions(path, data)
     return path

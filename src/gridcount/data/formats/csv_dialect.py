@@ -31,6 +31,9 @@ _GROUPED = {  # decimal mark -> a number whose thousands are separated
 }
 
 
+MARKED = (",", ".", ",?", ".?")  # decimal marks; with '?' they may separate thousands instead
+
+
 class Dialect(NamedTuple):
     """How a text table is written."""
 
@@ -86,8 +89,9 @@ def find_dialect(path: Path, encoding: str | None = None) -> Dialect:
 
 def with_decimal(
     path: Path, dialect: Dialect, numbers: list[str], decimal: str | None
-) -> tuple[Dialect, list[str]]:
-    """The dialect with its decimal mark, as the cells of these columns show it, and what to tell the user."""
+) -> tuple[Dialect, list[str], dict[str, str]]:
+    """The dialect with its decimal mark, as the cells of these columns show it, what to tell the user, and a
+    cell with each mark."""
     if decimal not in (None, ".", ","):
         raise ValueError(f"{path}: --decimal is '{decimal}'; it must be ',' or '.'")
     with open_text(path, dialect.encoding) as file:
@@ -98,7 +102,7 @@ def with_decimal(
     for row in rows:
         cells += [row[i].strip() for i in columns if i < len(row)]
     found = {cell: _mark(cell) for cell in cells if _NUMBER.fullmatch(cell)}
-    seen = {mark: next((cell for cell in found if found[cell] == mark), None) for mark in (",", ".", ",?")}
+    seen = {mark: next((cell for cell in found if found[cell] == mark), None) for mark in MARKED}
     if decimal is None and seen[","] and seen["."]:
         raise ValueError(
             f"{path}: '{seen[',']}' has a decimal comma and '{seen['.']}' a decimal point;"
@@ -114,7 +118,8 @@ def with_decimal(
     notes = [f"numbers such as '{seen[',']}' were read with a decimal comma"] if seen[","] else []
     if grouped is not None:
         notes.append(f"numbers such as '{grouped}' were read with separated thousands")
-    return dialect._replace(decimal=mark, grouped=grouped is not None or decimal is not None), notes
+    known = {mark: cell for mark, cell in seen.items() if cell is not None}
+    return dialect._replace(decimal=mark, grouped=grouped is not None or decimal is not None), notes, known
 
 
 def read_rows(lines: list[str], delimiter: str) -> Iterator[list[str]]:

@@ -13,9 +13,9 @@ from gridcount.transitions import (
     ACTION_SLACK,
     Bool,
     Float,
-    Float32,
     Transitions,
     chunks,
+    scaled,
     validate_action_range,
     validate_finite,
 )
@@ -107,6 +107,7 @@ class Cut:
             name=self.name,
             observation_names=self.log.observation_names,
             action_names=self.log.action_names,
+            notes=self.log.notes,
             **units,
         )
 
@@ -192,14 +193,6 @@ def declared_units(log: Log) -> tuple[Float, Float] | None:
 
 def _actions(log: Log) -> Iterator[Float]:
     return (log.action[part] for part in chunks(len(log), 4 * log.action.shape[1]))
-
-
-def scaled(action: Float, low: Float, high: Float) -> Float32:
-    """Actions mapped linearly to [-1, 1], in double precision; a constant action becomes 0."""
-    low, high = np.asarray(low, np.float64), np.asarray(high, np.float64)
-    width = np.where(high > low, high - low, 1)
-    result: Float32 = (2 * (action - (low + high) / 2) / width).astype(np.float32)
-    return result
 
 
 def rounding(low: Float, high: Float) -> Float:

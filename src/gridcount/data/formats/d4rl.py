@@ -4,9 +4,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,6 +26,9 @@ from gridcount.data.formats.log import (
 from gridcount.files import whole_file
 from gridcount.transitions import Transitions, chunks
 
+if TYPE_CHECKING:  # importing it takes time, and only HDF5 files need it
+    import h5py
+
 REQUIRED = ("observations", "actions", "rewards", "terminals")
 OPTIONAL = ("timeouts", "next_observations")
 MATRICES = ("observations", "actions", "next_observations")  # the rest hold one value per row
@@ -37,6 +39,8 @@ def write_hdf5(
 ) -> None:
     """Write columns (a name may hold a '/', as infos/goal does) and attributes; `path` appears complete or
     not at all."""
+    import h5py
+
     # The incomplete file is locked already, so HDF5 must not lock it too.
     with whole_file(Path(path)) as partial, h5py.File(partial.name, "w", locking=False) as file:
         for key, column in columns.items():
@@ -80,14 +84,14 @@ def hdf5_pieces(path: str | Path) -> Iterator[Log]:
             )
 
 
-def row_bytes(columns: Iterable[h5py.Dataset]) -> int:
+def row_bytes(columns: "Iterable[h5py.Dataset]") -> int:
     """Bytes that a row of all these columns takes, as stored."""
     return sum(column.dtype.itemsize * math.prod(column.shape[1:]) for column in columns)
 
 
 def checked(
-    source: str, key: str, dataset: h5py.Dataset, rows: int, whose: str = "'observations'"
-) -> h5py.Dataset:
+    source: str, key: str, dataset: "h5py.Dataset", rows: int, whose: str = "'observations'"
+) -> "h5py.Dataset":
     """A column with the expected number of rows; a damaged shape raises ValueError before HDF5 allocates
     it."""
     if not dataset.shape:
@@ -103,8 +107,10 @@ def checked(
 
 
 @contextmanager
-def _columns(path: Path) -> Iterator[dict[str, h5py.Dataset]]:
+def _columns(path: Path) -> "Iterator[dict[str, h5py.Dataset]]":
     """The columns a learner needs, ready to be read; raises an error if one is missing."""
+    import h5py
+
     if not path.is_file():
         raise FileNotFoundError(f"{path}: there is no such file; check the path")
     if not h5py.is_hdf5(path):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any, Literal, NamedTuple
 
 import numpy as np
@@ -51,6 +52,8 @@ class OpenTable(NamedTuple):
     # reads these columns: the rows that the file states (0: it does not), and pieces of them
     read: Callable[[list[str], Kinds, Problems], tuple[int, Iterator[Arrays]]]
     notes: list[str]  # decisions of the reader, for the user; complete when all pieces are read
+    # of text: decimal marks, with '?' where they may separate thousands -> a number with it; after `read`
+    marks: Mapping[str, str] = MappingProxyType({})
 
 
 class Remark(NamedTuple):

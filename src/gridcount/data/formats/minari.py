@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
@@ -140,6 +139,8 @@ def _action_bounds(folder: Path, metadata: dict[str, Any]) -> list[NDArray[np.fl
 
 
 def _hdf5_steps(path: Path, key: str | None) -> Iterator[_Steps]:
+    import h5py
+
     with open_hdf5(path, "Minari file", "dataset") as file:
         for name in sorted((name for name in map(str, file) if name.startswith("episode_")), key=_number):
             fields = ["observations" if key is None else f"observations/{key}", *COLUMNS[1:]]

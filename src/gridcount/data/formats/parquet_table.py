@@ -74,17 +74,12 @@ def _parquet_pieces(
 def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) -> NDArray[Any]:
     """An Arrow column as [rows] or, from a list column, as [rows, dims]; a null is NaN."""
     import pyarrow as arrow
-    import pyarrow.compute as compute
 
     kind, column = column.type, column.combine_chunks()
     if arrow.types.is_dictionary(kind) and text_is_fine:
         kind, column = kind.value_type, column.dictionary_decode()
     if arrow.types.is_list(kind) or arrow.types.is_large_list(kind) or arrow.types.is_fixed_size_list(kind):
-        lengths = np.unique(compute.list_value_length(column).to_numpy(zero_copy_only=False))
-        if len(lengths) != 1 or np.isnan(lengths[0]):
-            raise _uneven(source, name)
-        flat = from_arrow(source, name, arrow.chunked_array([compute.list_flatten(column)]))
-        return flat.reshape(len(column), int(lengths[0]))
+        return _from_lists(source, name, column)
     if text_is_fine and (arrow.types.is_timestamp(kind) or arrow.types.is_date(kind)):
         column = column.cast(arrow.timestamp("us", getattr(kind, "tz", None)), safe=False).cast(arrow.int64())
         seconds: NDArray[Any] = column.cast(arrow.float64(), safe=False).to_numpy(zero_copy_only=False) / 1e6
@@ -114,6 +109,18 @@ def from_arrow(source: str, name: str, column: Any, text_is_fine: bool = False) 
         return np.array(texts, dtype=object if column.null_count else str)
     value = column[0].as_py() if len(column) else ""
     raise text_error(source, name, str(value), 0)
+
+
+def _from_lists(source: str, name: str, column: Any) -> NDArray[Any]:
+    """An Arrow column of lists as [rows, dims]; ValueError where their lengths differ."""
+    import pyarrow as arrow
+    import pyarrow.compute as compute
+
+    lengths = np.unique(compute.list_value_length(column).to_numpy(zero_copy_only=False))
+    if len(lengths) != 1 or np.isnan(lengths[0]):
+        raise _uneven(source, name)
+    flat = from_arrow(source, name, arrow.chunked_array([compute.list_flatten(column)]))
+    return flat.reshape(len(column), int(lengths[0]))
 
 
 def _uneven(source: str, name: str) -> ValueError:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -92,6 +92,7 @@ def _open_parts(name: str, parts: list[Path], columns: Columns) -> Iterator[Open
         names = first.names
     several = f"{len(parts):,} files were read as one table, from {parts[0].name} to {parts[-1].name}"
     notes = [several] if len(parts) > 1 else []
+    written: dict[str, tuple[str, str]] = {}  # decimal mark -> the first file with it, and a number in it
 
     def pieces(wanted: list[str], kinds: Kinds, problems: Problems) -> Iterator[Arrays]:
         for part in parts:
@@ -103,7 +104,11 @@ def _open_parts(name: str, parts: list[Path], columns: Columns) -> Iterator[Open
                     )
                 own = [each for each in wanted if each in table.names]
                 found = table.read(own, kinds, problems)[1]
-                notes.extend(note for note in table.notes if note not in notes)
+                clear = {mark: cell for mark, cell in table.marks.items() if mark in (",", ".")}
+                for mark, cell in (clear or table.marks).items():
+                    written.setdefault(mark, (part.name, cell))
+                mixed = _mixed_decimals(name, written) if columns.decimal is None else ()
+                notes.extend(note for note in (*table.notes, *mixed) if note not in notes)
                 for arrays in found:
                     yield {FILE: np.full(len(arrays[own[0]]), str(part)), **arrays}
 
@@ -111,6 +116,27 @@ def _open_parts(name: str, parts: list[Path], columns: Columns) -> Iterator[Open
         return 0, pieces(wanted, kinds, problems)
 
     yield OpenTable(names if FILE in names else [*names, FILE], read, notes)
+
+
+def _mixed_decimals(name: str, written: Mapping[str, tuple[str, str]]) -> Iterator[str]:
+    """What to say of files with decimal commas and files with decimal points; raises ValueError where one of
+    them can be read in two ways."""
+    if "," not in written:
+        return
+    comma, with_comma = written[","]
+    if ".?" in written:
+        file, cell = written[".?"]
+        raise ValueError(
+            f"{name}: {comma} has decimal commas ('{with_comma}'), so '{cell}' in {file} can be"
+            " read with a decimal point or with a point between thousands; write all files alike, or say"
+            " which with --decimal , or --decimal ."
+        )
+    if "." in written:
+        point, with_point = written["."]
+        yield (
+            f"files are written differently: {comma} with a decimal comma ('{with_comma}'), {point} with a"
+            f" decimal point ('{with_point}'); each was read in its own way"
+        )
 
 
 def _open_file(path: Path, columns: Columns) -> AbstractContextManager[OpenTable]:
@@ -126,7 +152,8 @@ def _open_file(path: Path, columns: Columns) -> AbstractContextManager[OpenTable
 @contextmanager
 def _open_text(path: Path, columns: Columns) -> Iterator[OpenTable]:
     dialect = find_dialect(path, columns.encoding)
-    notes = []
+    notes: list[str] = []
+    marks: dict[str, str] = {}
     if columns.encoding is None and dialect.encoding not in ("utf-8", "utf-8-sig"):
         notes.append(f"the text was read as {dialect.encoding}; name another with --encoding")
     if dialect.units:
@@ -138,11 +165,12 @@ def _open_text(path: Path, columns: Columns) -> Iterator[OpenTable]:
                 problems[name] = text_error(str(path), name, value, row)
 
         numbers = [name for name in names if name not in kinds]
-        written, found = with_decimal(path, dialect, numbers, columns.decimal)
+        written, found, seen = with_decimal(path, dialect, numbers, columns.decimal)
         notes.extend(found)
+        marks.update(seen)
         return 0, csv_pieces(path, written, names, kinds, report_text)
 
-    yield OpenTable(dialect.names, read, notes)
+    yield OpenTable(dialect.names, read, notes, marks)
 
 
 def _folder(name: str) -> Path:

@@ -6,16 +6,16 @@ from typing import Any
 import numpy as np
 
 from gridcount.counts.auto import auto_bins
-from gridcount.data.formats.cut import bounds_advice, rounding, scaled
+from gridcount.data.formats.cut import bounds_advice, rounding
 from gridcount.data.formats.log import Log
 from gridcount.data.quality.judgement import Judgement
 from gridcount.data.quality.scan import ROWS_PER_VALUE, Facts
-from gridcount.transitions import ACTION_SLACK, CHUNK, Float
+from gridcount.transitions import ACTION_SLACK, CHUNK, Float, scaled
 
 TINY_ACTIONS = 0.1  # actions within this range were probably not scaled
 USUAL_WARNING = 0.95  # share of rows with the same action above which it is a warning
 UNEVEN = 0.05  # tolerance of equally spaced values, as a share of the step
-ROUNDED = "round the policy's actions to the nearest logged value with policy.rounded(observation)"
+ROUNDED = "decide with policy.decide or policy.rounded, which give the nearest logged value"
 
 
 def beyond_unit_range(log: Log, facts: Facts) -> Iterator[Judgement]:

@@ -1,5 +1,6 @@
 """One pass over a log in chunks: all statistics that the checks need, in constant memory."""
 
+import math
 import zlib
 from dataclasses import dataclass, field
 from typing import Any
@@ -7,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gridcount.data.formats.cut import scaled
 from gridcount.data.formats.log import Log
-from gridcount.transitions import Bool, Float, Float32, Transitions, chunks
+from gridcount.transitions import Bool, Float, Float32, Transitions, chunks, scaled
 
 SAMPLE_BLOCKS, SAMPLE_ROWS = (
     32,
@@ -226,7 +226,8 @@ def logged_values(data: Transitions) -> tuple[tuple[float, ...], ...]:
 
 def _in_units(values: set[float], low: float, high: float) -> tuple[float, ...]:
     """Actions in [-1, 1] in the log's units, without the digits that single precision adds."""
-    return tuple(sorted(float(f"{low + (value + 1) / 2 * (high - low):.6g}") for value in values))
+    digits = 5 - math.floor(math.log10(high - low)) if high > low else 6
+    return tuple(sorted(round(low + (value + 1) / 2 * (high - low), digits) for value in values))
 
 
 def _sample_blocks(rows: int) -> list[slice]:

@@ -11,11 +11,12 @@ import msgspec
 import numpy as np
 
 from gridcount.catalogue import NAMES
-from gridcount.data.formats.cut import Cut
+from gridcount.data.formats.cut import Cut, cut
+from gridcount.data.formats.log import log_of
 from gridcount.files import read_record, validate_no_links, whole_folder
 from gridcount.files.cache import cache_directory
 from gridcount.files.records import Count
-from gridcount.transitions import Transitions
+from gridcount.transitions import Float, Transitions
 
 FORMAT = 1  # of the folder; another format must be imported again
 COLUMNS = ("observation", "action", "reward", "next_observation", "terminated", "episode_end")
@@ -98,10 +99,16 @@ def write_local(folder: Path, data: Cut, facts: dict[str, Any] | None = None, re
             f"{folder}: there is a dataset of this name already; choose another name or give --replace"
         )
     with whole_folder(folder) as partial:
-        _write(partial, data, facts or {})
+        _write(partial, data, facts or {}, data.units)
 
 
-def _write(folder: Path, data: Cut, facts: dict[str, Any]) -> None:
+def write_transitions(folder: Path, data: Transitions) -> None:
+    """Write transitions, with their names and the units of their actions."""
+    with whole_folder(folder) as partial:
+        _write(partial, cut(log_of(data)), {}, (data.action_low, data.action_high))
+
+
+def _write(folder: Path, data: Cut, facts: dict[str, Any], units: tuple[Float, Float] | None) -> None:
     """One .npy per column, filled some rows at a time, and meta.json."""
     log, rows = data.log, len(data)
     dims = {
@@ -126,7 +133,7 @@ def _write(folder: Path, data: Cut, facts: dict[str, Any]) -> None:
         for piece in data.pieces():
             for column, file in files.items():
                 file.write(np.ascontiguousarray(piece[column], types[column]).data)
-    low, high = data.units or tuple(np.full(dims["action"], end, np.float64) for end in (-1, 1))
+    low, high = units or tuple(np.full(dims["action"], end, np.float64) for end in (-1, 1))
     meta = {
         **facts,
         "format": FORMAT,
@@ -163,7 +170,7 @@ def read_meta(folder: Path) -> Meta:
 def read_local(folder: Path, name: str | None = None, memory_map: bool = False) -> Transitions:
     """The dataset in a folder; `memory_map` leaves its columns on disk until they are touched."""
     meta = read_meta(folder)
-    columns = {}
+    columns: dict[str, Any] = {}
     for column in COLUMNS:
         path = folder / f"{column}.npy"
         try:

@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import h5py
-
 from gridcount.data.formats.d4rl import write_hdf5
 from gridcount.files.cache import cache_directory, make_cache_folder
 
@@ -45,6 +43,8 @@ def make(
 
 def is_generated(path: Path) -> bool:
     """Whether `make` wrote a file."""
+    import h5py
+
     try:
         with h5py.File(path, "r") as file:
             return bool(file.attrs.get("generator") == GENERATOR)
@@ -54,6 +54,8 @@ def is_generated(path: Path) -> bool:
 
 def _holds(path: Path, attributes: dict[str, str | int | float]) -> bool:
     """Whether the file is complete and has exactly these attributes."""
+    import h5py
+
     try:
         with h5py.File(path, "r") as file:
             return dict(file.attrs) == attributes and file["observations"].shape == (
