@@ -15,7 +15,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT / "examples" / "tutorial"))
 
-from compare import CONTROLLERS, WEATHERS, compare
+from compare import CONTROLLERS, WEATHERS, compare, guarded
 from heating import OBSERVED, write_log
 
 import gridcount as gc
@@ -23,6 +23,9 @@ from gridcount.cli import main as main_of_gridcount
 
 KEPT, FIGURE = ROOT / "results" / "tutorial_truth.json", ROOT / "docs" / "images" / "tutorial.png"
 SEEDS, UPDATES = 3, 20_000
+CONTROLLERS["guard, clone of the log"] = lambda policy, held: guarded(
+    policy, held, gc.Guard(fallback="clone")
+)
 ROLES = (
     "--action valve_pct --action-low 0 --action-high 100 --reward reward_eur --episode house_week --time time"
 )

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from gridcount.benchmark.store import read_results
-from gridcount.report.experiments import Layout, sections
+from gridcount.report.experiments import Layout
+from gridcount.report.sections import sections
 from gridcount.training.logs import Row
 
 HOSTILE = "</script><script>window.hacked=1</script><img src=x onerror=window.hacked=2>\"'&_$%|"

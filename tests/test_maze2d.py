@@ -246,10 +246,8 @@ def test_without_the_simulator_the_error_says_what_to_install() -> None:
     assert run.stderr.strip().splitlines()[-1].endswith("pip install 'gridcount[envs]'")
 
 
-def test_training_on_a_log_of_ones_own_imports_no_simulator() -> None:
-    code = (
-        "import sys; sys.modules |= dict.fromkeys(['gymnasium', 'mujoco']); import gridcount.commands.train"
-    )
+def test_training_on_a_log_of_ones_own_imports_no_simulator_and_no_hdf5() -> None:
+    code = "import sys; sys.modules |= dict.fromkeys(['gymnasium', 'mujoco', 'h5py']); import gridcount.commands.train"
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     run = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=False

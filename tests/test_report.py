@@ -14,11 +14,12 @@ from results_maker import HOSTILE, headlines, make_rows, read_csv, section_of
 from gridcount.benchmark.store import write_rows
 from gridcount.cli import main
 from gridcount.report.cost_table import cost_table
-from gridcount.report.experiments import Layout, sections
+from gridcount.report.experiments import Layout
 from gridcount.report.figures import draw_curves
 from gridcount.report.page import page
 from gridcount.report.plain_runs import rows_of_runs
 from gridcount.report.score_tables import score_table
+from gridcount.report.sections import sections
 from gridcount.report.table_formats import to_csv, to_latex, to_markdown
 from gridcount.report.tables import all_tables
 from gridcount.training.results import Costs, Facts, Place, column_names, is_metric

@@ -4,8 +4,8 @@ import re
 
 from gridcount.benchmark.store import read_results
 from gridcount.commands.report import layouts
-from gridcount.report.experiments import sections
 from gridcount.report.page import slugs
+from gridcount.report.sections import sections
 from gridcount.report.table_formats import to_markdown
 from gridcount.report.tables import all_tables
 from rendering import ROOT

@@ -35,10 +35,15 @@ def unguarded(policy: Any, held: list[Any]) -> Control:
 
 
 def nearest(policy: Any, held: list[Any]) -> Control:
-    """The log's nearest action where the guard holds, which is the default."""
+    """The log's nearest action where the guard holds."""
+    return guarded(policy, held, gc.Guard(fallback="nearest"))
+
+
+def guarded(policy: Any, held: list[Any], guard: gc.Guard) -> Control:
+    """A guard whose fallback always acts."""
 
     def control(seen: Readings) -> Any:
-        decision = policy.decide(as_rows(seen))
+        decision = policy.decide(as_rows(seen), guard)
         held.append(decision.held)
         return decision.action[:, 0]
 

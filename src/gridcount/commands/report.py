@@ -8,8 +8,9 @@ from rich.console import Console
 
 from gridcount.benchmark.suites import Suite, read_suite, suite_names
 from gridcount.files import on_full_disk, validate_no_link, write_whole
-from gridcount.report.experiments import Layout, Section, sections
+from gridcount.report.experiments import Layout, Section
 from gridcount.report.plain_runs import rows_of_runs
+from gridcount.report.sections import sections
 from gridcount.terminal import make_console, validate_flags
 from gridcount.training.history import evaluations_of
 from gridcount.training.logs import Row

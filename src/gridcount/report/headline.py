@@ -73,6 +73,7 @@ def how_to_judge(rows: Sequence[Row], judge: LogJudge, directory: Path) -> str:
     q = [row["q_data"] for row in last if row.get("q_data") is not None]
     if q and judge.worth is not None:
         parts.append(_values(float(np.mean(q)), judge, judge.worth))
+    parts += _remarks(list(last), judge)
     if any("first_visits" in row for row in last):
         parts.append(
             f"uncertainty and first_visits in {directory / 'metrics.jsonl'} are read from the table that the"
@@ -85,6 +86,19 @@ def how_to_judge(rows: Sequence[Row], judge: LogJudge, directory: Path) -> str:
         " (gridcount evaluate RUN --env, with a Gymnasium id) or in a trial."
     )
     return "\n".join(parts)
+
+
+def _remarks(rows: Sequence[Row], judge: LogJudge) -> list[str]:
+    """What the algorithm itself says about metrics, averaged over seeds."""
+    if (remark := getattr(judge.algorithm, "remark", None)) is None:
+        return []
+    shared = [name for name, value in rows[0].items() if isinstance(value, float)]
+    means = {
+        name: float(np.mean([row[name] for row in rows]))
+        for name in shared
+        if all(name in row for row in rows)
+    }
+    return [text] if (text := remark(means)) else []
 
 
 def _in_log(rows: Sequence[Row], judge: LogJudge) -> str:

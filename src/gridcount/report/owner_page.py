@@ -214,7 +214,7 @@ def _guard(report: SupportReport, run: str) -> str:
         f"<p>With a guard, the policy acts in {held:.1%} of these states, and the fallback in the"
         f" others.{own} "
         f"From Python:</p><pre>import gridcount as gc\n\npolicy = gc.load_policy({escape(repr(run))})\n"
-        'decision = policy.decide(observation, gc.Guard(fallback="nearest"))\ndecision.action,'
+        "decision = policy.decide(observation)\ndecision.action,"
         " decision.held</pre>"
     )
 

@@ -109,11 +109,16 @@ def draw_linear(result: dict[str, Any], path: Path) -> Path:
     )
     empty.set(ylabel="share of (s, a) in an empty cell", ylim=(-0.02, 1.05), title="what refining costs")
     for axes in (constant, averaged, shape, covers, averaged_covers, empty):
-        axes.set(xscale="log", xlabel="bins per dimension", xticks=bins)
-        axes.xaxis.set_major_formatter(ScalarFormatter())
-        axes.minorticks_off()
-        finish(axes, percent=axes in (covers, averaged_covers, empty))
+        _over_bins(axes, bins, percent=axes in (covers, averaged_covers, empty))
     return save_figure(figure, path)
+
+
+def _over_bins(axes: Any, bins: list[int], *, percent: bool) -> None:
+    """An axis of bins per dimension."""
+    axes.set(xscale="log", xlabel="bins per dimension", xticks=bins)
+    axes.xaxis.set_major_formatter(ScalarFormatter())
+    axes.minorticks_off()
+    finish(axes, percent=percent)
 
 
 def draw_codes(result: dict[str, Any], path: Path) -> Path:

@@ -1,6 +1,7 @@
 """Progress of a run: a live bar in a terminal, one line per evaluation in a log file."""
 
 import time
+import warnings
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -123,3 +124,29 @@ def duration(seconds: float) -> str:
     minutes, rest = divmod(int(seconds), 60)
     hours, minutes = divmod(minutes, 60)
     return f"{hours}:{minutes:02d}:{rest:02d}" if hours else f"{minutes}:{rest:02d}"
+
+
+class Silent:
+    """A display that shows nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+    def begin(self, updates: int, done: int) -> None:
+        """Nothing."""
+
+    def pretrained(self, what: str, done: int, updates: int) -> None:
+        """Nothing."""
+
+    def advance(self, done: int, metrics: dict[str, list[float]]) -> None:
+        """Nothing."""
+
+    def evaluated(self, row: dict[str, Any]) -> None:
+        """Nothing."""
+
+    def warn(self, text: str) -> None:
+        """Issue a Python warning, because nothing is printed."""
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
