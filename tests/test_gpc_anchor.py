@@ -139,6 +139,22 @@ def test_where_rewards_are_noise_the_policy_imitates() -> None:
     assert off[True] < 0.6 * off[False]
 
 
+def test_weight_decay_keeps_the_policy_from_fitting_the_noise_of_actions() -> None:
+    log = unrelated()
+    fresh = np.random.default_rng(8).normal(size=(1000, 6)).astype(np.float32)
+    off = {}
+    for decay in ("auto", 0.0):
+        prepared, state = learn(GPCAnchor(**SMALL, anchor=100.0, weight_decay=decay), log, 3000)
+        off[decay] = np.sqrt(((actions(prepared, state, fresh) - 0.3 * np.tanh(fresh[:, :1])) ** 2).mean())
+    assert off["auto"] < 0.9 * off[0.0]
+
+
+def test_a_larger_log_has_less_weight_decay() -> None:
+    small, large = (GPCAnchor().prepare(journey(rows)).algorithm.weight_decay for rows in (1200, 40_020))
+    assert small == 1.0
+    assert large == pytest.approx(10_000 / 40_020)
+
+
 def test_a_user_learns_that_the_log_is_too_small_to_improve_on(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -289,6 +305,31 @@ def test_the_policys_loss_weighs_values_by_what_a_deviation_gains() -> None:
     quiet, loud, broad = slope(critics, deviation), slope(louder, deviation), slope(critics, 3 * deviation)
     np.testing.assert_allclose(quiet, loud, rtol=1e-3, atol=1e-6)
     assert not np.allclose(quiet, broad, rtol=0.1)
+
+
+def test_where_the_critics_disagree_the_policy_clones_all_rows_alike() -> None:
+    rows = jax.tree.map(lambda column: jnp.asarray(column[:64]), journey().rows())
+    alike = jax.tree.map(
+        lambda leaf: jnp.stack([leaf[0], leaf[0]]), Critics(2, 3, 2, (16,), jax.random.key(0))
+    )
+    opposed = jax.tree.map(lambda leaf: leaf, alike)
+    opposed.members.weights[-1] = opposed.members.weights[-1] * jnp.array([1.0, -1.0])[:, None, None]
+    policy = Deterministic(3, 2, (16,), jax.random.key(1))
+    # the log's actions vary ten times as much in the second half of the rows
+    deviation = jnp.where(jnp.arange(64) < 32, 0.05, 0.5)[:, None] * jnp.ones(2)
+
+    def slope(loss: Callable[[Deterministic], Any]) -> Any:
+        return jax.grad(loss)(policy).trunk.weights[0]
+
+    def cloned(policy: Deterministic) -> Any:
+        return ((policy(rows.observation) - rows.action) ** 2).sum(axis=-1).mean() / (deviation**2).mean()
+
+    apart, agreed = (
+        slope(lambda p, critics=critics: anchored(0.2, critics, rows, deviation, halves=True)(p)[0])
+        for critics in (opposed, alike)
+    )
+    np.testing.assert_allclose(apart, 0.2 * slope(cloned), rtol=1e-3, atol=1e-6)
+    assert not np.allclose(agreed, apart, rtol=0.1, atol=1e-3)
 
 
 def test_the_policys_rate_falls_in_the_second_half_of_the_schedule() -> None:

@@ -40,6 +40,7 @@ from gridcount.losses import (
     log_uncertainty,
     polyak,
     slope_agreement,
+    squared_distance,
     weighted_bellman_loss,
 )
 from gridcount.networks import Critics, Deterministic, Normaliser, column_moments
@@ -55,6 +56,7 @@ SKEWNESS_ROWS = 100_000  # from which the order of columns is made
 LEAST_RATE = 0.02  # of the policy's rate, at the end of the schedule
 # agreement of the critics' slopes below which the policy imitates, and above which it follows them fully
 NOISE, SIGNAL = 0.4, 0.6
+DECAY_ROWS = 10_000  # the weight decay is 1 in a log of as many rows or fewer
 BLOCKS = 16  # parts that a log is divided into, at least, before they are dealt to the two critics
 
 
@@ -111,6 +113,9 @@ class GPCAnchor(TD3Fields):
     value_spread: Positive = 10.0  # standard deviation of the log's discounted returns, as networks see them
     # each critic learns from half of the episodes, and the policy follows their slopes as far as they agree
     halves: bool = True
+    # decay of the policy's weights per step of AdamW, so that it does not fit the noise of a small log's
+    # actions; auto: 10,000 / rows, at most 1
+    weight_decay: Weight | Literal["auto"] = "auto"
     rows_per_cell: Whole = 128  # rows of the log in a state cell, at least
     bins: Whole = 20  # partitions of each action dimension in which the log's actions are counted
     average_step: Step = 0.001  # how far the acting policy moves towards the learning one per update
@@ -141,6 +146,11 @@ class GPCAnchor(TD3Fields):
         if self.q_floor == "auto":
             settled = replace(settled, q_floor=units.worst)
             notes["q_floor"] = f"{units.worst:.4g}: the worst discounted return of the log"
+        if self.weight_decay == "auto":
+            settled = replace(settled, weight_decay=min(1.0, DECAY_ROWS / len(data)))
+            notes["weight_decay"] = (
+                f"{settled.weight_decay:.3g}: {DECAY_ROWS:,} / {len(data):,} rows, at most 1"
+            )
         half = second_half(np.asarray(data.episode_end)) if self.halves else None
         rows = data.rows()._replace(state_cell=here, next_state_cell=there, extra=half)
         return Prepared(settled, rows, notes)
@@ -194,7 +204,9 @@ class GPCAnchor(TD3Fields):
 
         learner, metrics = step_critics(self, learner, critic_loss)
         loss = anchored(self.anchor, learner.critics, batch, deviation, self.halves)
-        learner, policy_metrics = step_policy(self, learner, loss, rate=self._rate(learner.updates))
+        learner, policy_metrics = step_policy(
+            self, learner, loss, rate=self._rate(learner.updates), decay=number(self.weight_decay)
+        )
         metrics |= policy_metrics
         metrics |= {name: self._in_log_units(metrics[name]) for name in ("q_data", "q_policy")}
         metrics |= {"uncertainty": uncertainty.mean(), "unseen": (count < 1).mean()}
@@ -249,10 +261,12 @@ class GPCAnchor(TD3Fields):
 
 
 def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array, halves: bool) -> PolicyLoss:
-    """The policy's loss: -trust * Q(s, pi(s)) / gain + anchor * |(pi(s) - a) / sigma(s)|^2.
+    """The policy's loss: -trust * Q(s, pi(s)) / gain + anchor * distance.
 
     Q is the smaller of both critics', and `gain` the root mean square of |sigma dQ/da|: the change of Q when
-    the action moves by one deviation. It makes the loss independent of the scale and level of rewards.
+    the action moves by one deviation. It makes the loss independent of the scale and level of rewards. The
+    distance is |(pi(s) - a) / sigma(s)|^2 as far as the critics are trusted, else |pi(s) - a|^2 with one
+    deviation for all states: rows where the log's actions vary most must not be imitated least.
     """
 
     def loss(policy: Deterministic) -> tuple[Array, Metrics]:
@@ -264,7 +278,9 @@ def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array, ha
         gain = jnp.sqrt(((slope * deviation) ** 2).sum(axis=-1).mean()) + 1e-8
         # has the gradient of trust * Q / gain in the policy
         climbed = (jax.lax.stop_gradient(trust * slope / gain) * action).sum(axis=-1).mean()
-        distance = deviations_apart(action, batch.action, deviation).mean()
+        weighted = deviations_apart(action, batch.action, deviation).mean()
+        plain = squared_distance(action, batch.action).mean() / (deviation**2).mean()
+        distance = trust * weighted + (1 - trust) * plain
         metrics = {"q_policy": q.mean(), "gain": gain, "imitation": distance, "agreement": agreement}
         return anchor * distance - climbed, metrics
 

@@ -29,6 +29,15 @@ def descend(
     return eqx.apply_updates(parameters, change), state, value, metrics
 
 
+def decayed(new: Parameters, old: Parameters, share: Array | float) -> Parameters:
+    """Parameters after a step from `old`, with a share of the old weights taken off, as AdamW does; biases
+    keep theirs."""
+    shrunk: Parameters = jax.tree.map(
+        lambda after, before: after - share * before if after.ndim > 1 else after, new, old
+    )
+    return shrunk
+
+
 def in_parts(whole: Columns, most: int) -> Columns:
     """Columns of a batch cut into parts of as many rows as divide both it and `most`: one more leading
     axis."""
