@@ -324,10 +324,10 @@ def test_where_the_critics_disagree_the_policy_clones_all_rows_alike() -> None:
     def cloned(policy: Deterministic) -> Any:
         return ((policy(rows.observation) - rows.action) ** 2).sum(axis=-1).mean() / (deviation**2).mean()
 
-    apart, agreed = (
-        slope(lambda p, critics=critics: anchored(0.2, critics, rows, deviation, halves=True)(p)[0])
-        for critics in (opposed, alike)
-    )
+    def loss(critics: Critics) -> Callable[[Deterministic], Any]:
+        return lambda policy: anchored(0.2, critics, rows, deviation, halves=True)(policy)[0]
+
+    apart, agreed = slope(loss(opposed)), slope(loss(alike))
     np.testing.assert_allclose(apart, 0.2 * slope(cloned), rtol=1e-3, atol=1e-6)
     assert not np.allclose(agreed, apart, rtol=0.1, atol=1e-3)
 
