@@ -19,6 +19,7 @@ from gridcount.training.plan import read_plan
 from rendering import ROOT
 
 BAR = 1.3  # times the matrix-multiply time that an update should not exceed
+RATE = 0.9  # of the rate of large matrices
 
 
 def results_table() -> str:
@@ -72,6 +73,15 @@ def bench_table() -> str:
             if round(row[column], 2) > BAR
         ]
         lines.append(f"\nAbove {BAR} times, against {bound}: {', '.join(over) or 'none'}.")
+    slower = [
+        f"{name} ({1 / row['times_matmul']:.2f}; {row['times_own_products']:.2f})"
+        for name, row in bench["updates"].items()
+        if round(1 / row["times_matmul"], 2) < RATE
+    ]
+    lines.append(
+        f"\nBelow {RATE:.2f} of the rate of large matrices, and how many times the time of its own matrices it"
+        f" takes: {', '.join(slower) or 'none'}."
+    )
     counting, ranking = bench["counting_share"], bench["ranking_seconds"]
     lines.append(
         f"\nCounting takes {counting:.1%} of a GPC-SAC update; ranking two million 17-d states takes"
