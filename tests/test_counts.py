@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from log_files import EXCERPTS
+from problems import OPTIMISED
 
 from gridcount import GridCounter
 from gridcount.counts import grid as grid_module
@@ -141,7 +142,7 @@ def test_millions_of_visits_in_512_megabytes_agree_with_exact_counts(
     step = jax.jit(
         lambda table, state, action: table.visit(state, action),
         donate_argnums=0,
-        compiler_options={"xla_backend_optimization_level": 2},  # unlike the other tests' it runs for long
+        compiler_options=OPTIMISED,
     )
     agree = error = 0.0
     for (state, action), cells in zip(batches, np.split(number, len(batches)), strict=True):
