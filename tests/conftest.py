@@ -37,13 +37,19 @@ from gridcount.transitions import Transitions
 
 LONGEST = (
     "benchmark",
-    "training",
     "soft_baselines",
+    "resume",
+    "training",
+    "gpc_anchor",
+    "examples",
     "algorithms",
     "counts",
-    "resume",
     "implicit_baselines",
+    "python_api",
     "td3_baselines",
+    "tune",
+    "tutorial",
+    "policy",
 )
 
 

@@ -1,13 +1,11 @@
 """Where the data lives changes nothing but the memory it takes."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import train_exactly
 
 from gridcount.cli import main
 from gridcount.data.load import load
@@ -42,24 +40,15 @@ def imported(maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return "mylog"
 
 
-def train(*words: str) -> None:
-    """Train in a process of its own, with the emitter that XLA uses by default; the tests' other one rounds
-    the two programs differently."""
-    flags = f"{os.environ['XLA_FLAGS']} --xla_cpu_use_fusion_emitters=true"
-    command = [sys.executable, "-m", "gridcount", "train", *words]
-    done = subprocess.run(command, env=os.environ | {"XLA_FLAGS": flags}, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 def test_training_from_disk_gives_the_same_bits_as_from_memory_and_resumes(
     imported: str, tmp_path: Path
 ) -> None:
-    train(imported, *TINY, "--run", "memory")
-    train(imported, *TINY, "--run", "disk", "--memory-map")
+    train_exactly(imported, *TINY, "--run", "memory")
+    train_exactly(imported, *TINY, "--run", "disk", "--memory-map")
     shutil.copytree("disk", "again")
     newest = numbered(Path("again/checkpoints"))[-1]
     newest.unlink()  # as if killed before the last checkpoint
-    train(imported, *TINY, "--run", "again", "--memory-map", "--resume")
+    train_exactly(imported, *TINY, "--run", "again", "--memory-map", "--resume")
     expected = load_checkpoint(numbered(Path("memory/checkpoints"))[-1])
     for run in (Path("disk"), Path("again")):
         assert (run / "metrics.jsonl").read_bytes() == Path("memory/metrics.jsonl").read_bytes()
