@@ -15,6 +15,8 @@ from gridcount.transitions import Transitions
 
 EDGE = 0.2  # no action right of this was ever tried in the bandit's log
 PROBE = jnp.linspace(-0.9, 0.9, 64)[:, None]  # observations a bandit's policy is asked about
+# for a program that would run longer than it takes to compile; tests compile without optimisations
+OPTIMISED: dict[str, Any] = {"xla_backend_optimization_level": 1}
 
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
 BRIEF: dict[str, Any] = {

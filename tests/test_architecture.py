@@ -47,7 +47,16 @@ BELOW = {  # room -> the rooms of ours it may import, besides itself
     "benchmark": {*LOW, *TYPES, *LEARNERS, "data", "envs", "estimation", "evaluation", "training"},
     "tuning": {*LOW, *TYPES, *LEARNERS, "benchmark", "data", "estimation", "terminal", "training"},
 }
-TOP = {"__init__", "__main__", "api", "cli", "commands", "help_cache", "terminal"}  # may import all
+TOP = {
+    "__init__",
+    "__main__",
+    "api",
+    "cli",
+    "commands",
+    "help_cache",
+    "stand_ins",
+    "terminal",
+}  # may import all
 SIMULATORS = {"gymnasium", "gymnasium_robotics", "mujoco"}
 OUTSIDE_ALGORITHMS = SIMULATORS | {
     "h5py",

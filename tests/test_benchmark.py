@@ -441,9 +441,10 @@ def test_a_cell_survives_json_and_its_key_forgets_only_the_seeds(suite: Path) ->
     "ignore:os.fork:RuntimeWarning"
 )  # JAX warns where Ray starts a process; it is another program at once
 def test_a_ray_cluster_gives_the_local_scores_and_survives_the_death_of_a_node(
-    finished: tuple[Path, Path], tmp_path: Path
+    finished: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A head that runs no cell and two workers, real processes; one worker is killed while it runs a cell."""
+    monkeypatch.setenv("RAY_worker_niceness", "0")  # on a busy machine its workers would wait for all others
     import ray
     from ray.cluster_utils import Cluster
 

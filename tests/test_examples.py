@@ -11,6 +11,8 @@ from test_policy import BOUNDS, ROLES, write_log
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PATHS = [path for path in sys.path if path]
+# the tests' flags save the compiler's time; these programs run longer than they compile
+OPTIMISED = "--xla_backend_optimization_level=1"
 CELLS = """
 import json, sys
 names = {}
@@ -22,10 +24,11 @@ for cell in json.load(open(sys.argv[1]))["cells"]:
 
 def run(*words: str, cwd: Path, paths: list[str] = PATHS) -> str:
     """What a Python process prints; an error if it fails."""
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "MPLBACKEND": "agg"}
-    environment.pop(
-        "XLA_FLAGS", None
-    )  # the tests' flags save the compiler's time; these programs run longer than they compile
+    environment = os.environ | {
+        "PYTHONPATH": os.pathsep.join(paths),
+        "MPLBACKEND": "agg",
+        "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} {OPTIMISED}",
+    }
     done = subprocess.run(
         [sys.executable, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False
     )

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import train_exactly
 
 from gridcount.cli import main
 from gridcount.data.load import load
@@ -42,12 +43,12 @@ def imported(maze_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 def test_training_from_disk_gives_the_same_bits_as_from_memory_and_resumes(
     imported: str, tmp_path: Path
 ) -> None:
-    assert main(["train", imported, *TINY, "--run", "memory"]) == 0
-    assert main(["train", imported, *TINY, "--run", "disk", "--memory-map"]) == 0
+    train_exactly(imported, *TINY, "--run", "memory")
+    train_exactly(imported, *TINY, "--run", "disk", "--memory-map")
     shutil.copytree("disk", "again")
     newest = numbered(Path("again/checkpoints"))[-1]
     newest.unlink()  # as if killed before the last checkpoint
-    assert main(["train", imported, *TINY, "--run", "again", "--memory-map", "--resume"]) == 0
+    train_exactly(imported, *TINY, "--run", "again", "--memory-map", "--resume")
     expected = load_checkpoint(numbered(Path("memory/checkpoints"))[-1])
     for run in (Path("disk"), Path("again")):
         assert (run / "metrics.jsonl").read_bytes() == Path("memory/metrics.jsonl").read_bytes()

@@ -17,7 +17,7 @@ import h5py
 import jax
 import numpy as np
 import pytest
-from processes import HANG
+from processes import HANG, train_exactly
 
 from gridcount.cli import main
 from gridcount.commands.train import _default_algorithm
@@ -305,16 +305,17 @@ def test_a_run_extended_by_more_updates_is_the_run_planned_longer_from_the_start
     assert (run / "config.json").read_bytes() == (finished / "config.json").read_bytes()
 
 
-def test_updates_may_grow_from_and_to_any_number(finished: Path, maze_file: Path, tmp_path: Path) -> None:
-    run = tmp_path / "run"
-    words = ["train", str(maze_file), *SMALL, "--run", str(run)]
-    assert main([*words, "--updates", "27", "--evaluate-every", "20"]) == 0
-    assert main([*words, "--updates", "40", "--resume"]) == 0  # the run's own --evaluate-every
+def test_updates_may_grow_from_and_to_any_number(maze_file: Path, tmp_path: Path) -> None:
+    run, whole = tmp_path / "run", tmp_path / "whole"
+    words = [str(maze_file), *SMALL, "--run", str(run)]
+    train_exactly(str(maze_file), *SHORT, "--run", str(whole))
+    train_exactly(*words, "--updates", "27", "--evaluate-every", "20")
+    train_exactly(*words, "--updates", "40", "--resume")  # the run's own --evaluate-every
     assert [row["updates"] for row in read_rows(run)] == [20, 27, 40]
-    assert (run / "config.json").read_bytes() == (finished / "config.json").read_bytes()
+    assert (run / "config.json").read_bytes() == (whole / "config.json").read_bytes()
     with (
         np.load(numbered(run / "checkpoints")[-1]) as grown,
-        np.load(numbered(finished / "checkpoints")[-1]) as planned,
+        np.load(numbered(whole / "checkpoints")[-1]) as planned,
     ):
         assert grown.files == planned.files
         for name in set(grown.files) - {"run"}:

@@ -7,15 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import HANG
 
 
 def test_seeds_sharded_over_four_devices_match_the_unsharded_run() -> None:
     program = Path(__file__).with_name("sharded.py")
     results = []
     for devices in (1, 4):
-        environment = os.environ | {
-            "XLA_FLAGS": f"{os.environ['XLA_FLAGS']} --xla_force_host_platform_device_count={devices}"
-        }
+        words = [os.environ["XLA_FLAGS"], f"--xla_force_host_platform_device_count={devices}"]
+        words.append(f"--xla_cpu_collective_call_terminate_timeout_seconds={HANG}")  # on a busy machine
+        environment = os.environ | {"XLA_FLAGS": " ".join(words)}
         answer = subprocess.run(
             [sys.executable, str(program)], env=environment, capture_output=True, text=True, check=True
         )

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from conftest import MakeLog
-from problems import EDGE, PROBE, bandit, bandit_reward
+from problems import EDGE, OPTIMISED, PROBE, bandit, bandit_reward
 
 from gridcount.algorithms import make_algorithm
 from gridcount.algorithms.blocks import make_block
@@ -54,7 +54,7 @@ def learnt(algorithm: Any, problem: Callable[[], Transitions], seeds: int = 3) -
         init_key, train_key = jax.random.split(jax.random.key(seed))
         return block(prepared.algorithm.init(init_key, rows), rows, train_key, jnp.asarray(0))[0]
 
-    after = jax.jit(jax.vmap(run))(jnp.arange(seeds))
+    after = jax.jit(jax.vmap(run), compiler_options=OPTIMISED)(jnp.arange(seeds))
     return tuple(learner_of(jax.tree.map(lambda leaf, seed=seed: leaf[seed], after)) for seed in range(seeds))
 
 

@@ -67,7 +67,7 @@ def main(arguments: list[str] | None = None) -> int:
 
             raise unknown("command", words[0], COMMANDS)
         if asks_for_help(words):
-            return print_help(words, lambda: _run(words))
+            return print_help(words, lambda: _run(words), ends=arguments is None)
         return _run(words)
     except (ValueError, OSError, ImportError, RuntimeError, MemoryError) as error:
         from gridcount.plain_text import printable

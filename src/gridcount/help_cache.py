@@ -1,5 +1,4 @@
-"""Help texts, kept after they were made once: they come from the algorithms' fields, and importing those
-takes seconds."""
+"""Help texts, kept after they were made once, and made without the packages that take long to import."""
 
 import hashlib
 import io
@@ -8,14 +7,16 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from contextlib import redirect_stdout, suppress
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 
 from gridcount import __version__
 from gridcount.files.cache import cache_directory
 from gridcount.files.whole import write_whole
+from gridcount.stand_ins import use_stand_ins
 
 ASKED = {"-h", "--help"}
+IN_FULL = "GRIDCOUNT_HELP_IN_FULL"  # set in a process that makes a help text without stand-ins
 
 
 def asks_for_help(words: list[str]) -> bool:
@@ -23,23 +24,43 @@ def asks_for_help(words: list[str]) -> bool:
     return not ASKED.isdisjoint(words)
 
 
-def print_help(words: list[str], make: Callable[[], int]) -> int:
-    """Print the help that `make` prints, from the cache where the same was asked before; the exit code."""
+def print_help(words: list[str], make: Callable[[], int], ends: bool) -> int:
+    """Print the help that `make` prints, from the cache where the same was asked before; the exit code.
+
+    A process that `ends` afterwards makes it with stand-ins for large packages.
+    """
     kept = cache_directory() / "help" / f"{_key(words)}.txt"
     with suppress(OSError, UnicodeDecodeError):
         sys.stdout.write(kept.read_text())
         return 0
-    printed, code = _Printed(), 0
+    code, text = _made_lightly(make) if ends and IN_FULL not in os.environ else _made(make)
+    sys.stdout.write(text)
+    if code == 0:
+        with suppress(OSError):  # it is only a cache
+            write_whole(kept, text, durable=False)
+    return code
+
+
+def _made_lightly(make: Callable[[], int]) -> tuple[int, str]:
+    """What `_made` returns, with stand-ins for large packages; if they do not do, the process starts again."""
+    use_stand_ins()
+    code, text = 2, ""
+    with suppress(Exception), redirect_stderr(io.StringIO()):
+        code, text = _made(make)
+    if code != 0:
+        os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], os.environ | {IN_FULL: "1"})
+    return code, text
+
+
+def _made(make: Callable[[], int]) -> tuple[int, str]:
+    """The exit code of `make`, and what it prints."""
+    printed = _Printed()
     with redirect_stdout(printed):
         try:
             code = make()
         except SystemExit as ended:  # as tyro ends after its help
             code = ended.code if isinstance(ended.code, int) else 0
-    sys.stdout.write(printed.getvalue())
-    if code == 0:
-        with suppress(OSError):  # it is only a cache
-            write_whole(kept, printed.getvalue(), durable=False)
-    return code
+    return code, printed.getvalue()
 
 
 class _Printed(io.StringIO):

@@ -4,7 +4,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import t as student
 
 CONFIDENCE = 0.95
 # networks share errors that their disagreement does not show: it counts this much (chosen on Maze2D)
@@ -35,6 +34,8 @@ def of_members(values: NDArray[np.float64], unseen: NDArray[np.bool_]) -> Interv
     Two sources of error add up: members, each fitted to a bootstrap of the log, disagree; and the episodes'
     first states are a sample. The members are few, so the limits are Student's.
     """
+    from scipy.special import stdtrit  # here, so that commands that estimate nothing start without it
+
     shown = np.where(unseen, values, np.nan)
     each = np.nanmean(shown, axis=0)  # [episodes]
     of_member = np.nanmean(shown, axis=1)  # [members]
@@ -45,7 +46,7 @@ def of_members(values: NDArray[np.float64], unseen: NDArray[np.bool_]) -> Interv
     freedom = len(values) - len(np.unique(groups))
     fitting = SHARED_ERROR**2 * (apart**2).sum() / max(freedom, 1)
     starts = each.var(ddof=1) / len(each) if len(each) > 1 else 0.0
-    reach = float(student.ppf((1 + CONFIDENCE) / 2, max(freedom, 1)) * np.sqrt(fitting + starts))
+    reach = float(stdtrit(max(freedom, 1), (1 + CONFIDENCE) / 2) * np.sqrt(fitting + starts))
     mean = float(each.mean())
     return Interval(mean, mean - reach, mean + reach)
 
