@@ -12,8 +12,10 @@ from gridcount.counts.units import discounted_sums
 from gridcount.data.split import take_episodes
 from gridcount.estimation.behaviour import Behaviour
 from gridcount.estimation.fitted_q import Fitted, FittedQ, fit
+from gridcount.estimation.imagined import Visits, imagine
 from gridcount.estimation.intervals import Interval, bootstrap, of_members
-from gridcount.estimation.logged import by_importance
+from gridcount.estimation.logged import by_importance, fit_log_policy
+from gridcount.estimation.model import Dynamics
 from gridcount.estimation.problem import LOG, NEVER, Problem, Rule
 from gridcount.estimation.result import Estimate, Estimates, verdict
 from gridcount.estimation.runs import Evaluated
@@ -74,9 +76,11 @@ def estimate(
     if behaviour_log_prob is not None:
         behaviour_log_prob = _used_rows(behaviour_log_prob, found, settings) + _log_scale(found.data)
     fitted, notes = fit_policies(policies, found, settings, report=report)
-    result = _estimates(fitted, settings)
     model = Behaviour(hidden=settings.hidden, updates=max(1, settings.updates // 2))
-    weighted, note = by_importance(fitted, behaviour_log_prob, model, settings.seed, report)
+    clones = fit_log_policy(fitted.problem, model, settings.seed, report)
+    visits = imagine(fitted, clones, _dynamics(fitted.problem, settings), settings.seed, report)
+    result = _estimates(fitted, settings, visits)
+    weighted, note = by_importance(fitted, behaviour_log_prob, clones)
     whole = tuple(replace(each, others=weighted[each.name]) for each in result)
     return replace(result, policies=whole, notes=(*notes, note))
 
@@ -172,6 +176,15 @@ def _learner(problem: Problem, settings: Settings) -> FittedQ:
     )
 
 
+def _dynamics(problem: Problem, settings: Settings) -> Dynamics:
+    return Dynamics(
+        ends=bool(np.any(problem.data.terminated)),
+        members=settings.members,
+        hidden=settings.hidden,
+        updates=settings.updates,
+    )
+
+
 def log_returns(problem: Problem, discount: float | None = None) -> NDArray[np.float64]:
     """[episodes] the discounted sum of the rewards that were logged."""
     gamma = problem.discount if discount is None else discount
@@ -184,25 +197,27 @@ def log_returns(problem: Problem, discount: float | None = None) -> NDArray[np.f
     return found
 
 
-def _estimates(fitted: Fitted, settings: Settings) -> Estimates:
+def _estimates(fitted: Fitted, settings: Settings, visits: Mapping[str, Visits]) -> Estimates:
     problem = fitted.problem
     chosen = problem.evaluated
     unseen = fitted.unseen[chosen].T
-    worth, unsure = first_state_values(fitted)
+    worth, _ = first_state_values(fitted)
     returns = bootstrap(log_returns(problem)[chosen])
     own = of_members(worth[LOG], unseen)
     reproduces = _reproduces(problem, own, returns)
-    bounds = problem.units.in_log_units(np.array([problem.units.low, problem.units.high]))
     found = []
     for name, rule in problem.policies.items():
         interval = of_members(worth[name], unseen)
-        cost = leaving_cost(fitted, settings, unsure[name] - unsure[LOG])
+        cost = (
+            settings.support_cost * problem.units.spread * max(0.0, visits[name].unsure - visits[LOG].unsure)
+        )
         each = Estimate(
             name=name,
-            fitted_q=interval.widened(cost).within(*bounds),
+            fitted_q=interval.widened(cost),
             cautious=interval.value - cost,
             gain=None,
-            uncertainty=of_members(unsure[name], unseen).value,
+            rolled_out=visits[name].worth,
+            uncertainty=visits[name].unsure,
             unseen=unseen_share(problem, rule),
         )
         if rule is not None:

@@ -29,6 +29,7 @@ class Estimate:
     name: str
     fitted_q: Interval  # mean return from the first states of the evaluated episodes, by fitted Q evaluation
     cautious: float  # the same less what leaving the log may cost
+    rolled_out: Interval  # the same by roll-outs in a model of the log; of the log's own policy, by a clone
     gain: Interval | None  # over the log's policy; None for the log itself
     uncertainty: (
         float  # mean over its steps of 1/sqrt(n + 1), where the log has its action n times: 1 if never
