@@ -57,7 +57,7 @@ class Search:
     hold_out_seed: int = 0
     seed: int = 0  # of the proposals, and the first of the trials' own
     most_unseen: float = 0.5  # share of actions that the log never has, above which a policy is refused
-    settings: Settings = Settings(support_cost=SEARCH_COST)  # of the estimates
+    settings: Settings = field(default_factory=lambda: Settings(support_cost=SEARCH_COST))  # of the estimates
 
     def check(self) -> None:
         """Raise ValueError for numbers that no search can have."""
