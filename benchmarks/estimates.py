@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 import sys
+import time
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -194,9 +195,11 @@ def estimates(name: str, runs: Path, folder: Path, out: Path, settings: Settings
         return
     data = load(SETTINGS[name], folder)
     rules = rules_of(SETTINGS[name], runs, data.action_dim)
+    began = time.process_time()
     found = estimate(rules, Evaluated(data, HELD_OUT.held_out(data)), settings, report=_progress)
     print(found, flush=True)
-    path.write_text(json.dumps({"settings": asdict(settings), **found.to_dict()}, indent=1))
+    facts = {"settings": asdict(settings), "seconds": time.process_time() - began}
+    path.write_text(json.dumps({**facts, **found.to_dict()}, indent=1))
 
 
 def _progress(what: str, done: int, total: int) -> None:
@@ -217,6 +220,8 @@ def report(out: Path) -> None:
                 "truth": measured[each["name"]],
                 "fitted_q": list(each["fitted_q"].values()),
                 "cautious": each["cautious"],
+                "rolled_out": list(each["rolled_out"].values()),
+                "uncertainty": each["uncertainty"],
                 "unseen": each["unseen"],
                 "better": each["better"],
                 "others": {
@@ -231,6 +236,7 @@ def report(out: Path) -> None:
             "fitted Q": [row["fitted_q"] for row in rows],
             "fitted Q, lower limit": [[row["fitted_q"][1], *row["fitted_q"][1:]] for row in rows],
             "fitted Q, cautious": [[row["cautious"], *row["fitted_q"][1:]] for row in rows],
+            "roll-outs in a model": [row["rolled_out"] for row in rows],
         } | {key: [row["others"][key] for row in rows] for key in rows[0]["others"]}
         true = np.array([row["truth"]["value"] for row in rows])
         scores = {key: _scores(np.array(values)[:, :3], true) for key, values in columns.items()}
@@ -242,6 +248,7 @@ def report(out: Path) -> None:
             "effective": effective,
             "policies": rows,
             "settings": estimated["settings"],
+            "seconds": estimated.get("seconds"),  # of a core
         }
     RESULT.write_text(json.dumps(made, indent=1) + "\n")
 

@@ -30,6 +30,8 @@ def estimates_tables() -> str:
                 f"{row['truth']['value']:.4g} ± {1.96 * row['truth']['error']:.2g}",
                 "{:.4g} [{:.4g}, {:.4g}]".format(*row["fitted_q"]),
                 f"{row['cautious']:.4g}",
+                f"{row['rolled_out'][0]:.4g}",
+                f"{row['uncertainty']:.2f}",
                 f"{row['unseen']:.0%}",
                 {True: "yes", False: "no", None: "cannot say"}[row["better"]]
                 if row["policy"] != "the log"
@@ -37,11 +39,32 @@ def estimates_tables() -> str:
             ]
             for row in sorted(found["policies"], key=lambda row: -row["truth"]["value"])
         ]
-        each = "policy | truth | fitted Q | cautious | never seen | better than the log"
+        each = "policy | truth | fitted Q | cautious | in a model | uncertainty met | never seen | better than the log"
         texts.append(
             f"**{name}**, {len(policies)} policies\n\n{table(head, rows)}\n\n{table(each, policies)}"
         )
     return "\n\n".join(texts)
+
+
+def tried_table() -> str:
+    """Everything that was tried on umaze, chosen or not."""
+    path = ROOT / "results" / "estimators.json"
+    if not path.exists():
+        return "Not yet measured."
+    rows = [
+        [
+            what,
+            f"{each['rank']:.2f}",
+            f"{each['lower']:.2f}",
+            f"{each['covered']:.0%}",
+            f"{each['regret']:.0%}",
+            f"{each['error']:+.1f}",
+            f"{each['width']:.1f}",
+        ]
+        for what, each in json.loads(path.read_text()).items()
+    ]
+    head = "on umaze | rank | rank by the lower limit | intervals that hold the truth | regret@1 | mean error | mean width"
+    return table(head, rows)
 
 
 def _effective(found: dict[str, Any], name: str) -> str:

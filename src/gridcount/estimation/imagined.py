@@ -53,7 +53,8 @@ def clone(fitted: Fitted, clones: list[MLP], seed: int) -> Act:
         for member, part in enumerate(parts):
             mean, log_std = (np.asarray(each) for each in moments(clones[member % len(clones)], part))  # type: ignore[arg-type]
             drawn.append(mean + np.exp(log_std) * rng.standard_normal(mean.shape))
-        return np.clip(np.concatenate(drawn), -1, 1).astype(np.float32)
+        found: NDArray[np.float32] = np.clip(np.concatenate(drawn), -1, 1).astype(np.float32)
+        return found
 
     return act
 
