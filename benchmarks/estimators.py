@@ -11,6 +11,7 @@ layer of the critics, or random Fourier features (Rahimi and Recht 2007).
 
 import argparse
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -124,8 +125,9 @@ class Rows:
         )
 
 
-def closed_form(now: Float, after: Float, first: Float, rows: Rows, ridge: float) -> tuple[float, float]:
+def closed_form(features: Sequence[Float], rows: Rows, ridge: float) -> tuple[float, float]:
     """The estimate in the networks' units, and its standard error over episodes."""
+    now, after, first = features
     discount, count = rows.problem.discount, len(now)
     scale = np.where(now.std(axis=0) > 1e-6, now.std(axis=0), 1.0)
     now, after, first = now / scale, after / scale, first.mean(axis=0) / scale
@@ -154,9 +156,9 @@ def solve(problem: Problem, critics: Critics) -> dict[str, dict[str, list[float]
         by_member = zip(*(last_layer(critics[KEPT[-1]][name], each) for each in inputs), strict=True)
         members, random = list(by_member), [fourier(each) for each in inputs]
         for ridge in RIDGES:
-            values = np.array([closed_form(*each, rows, ridge)[0] for each in members])
+            values = np.array([closed_form(each, rows, ridge)[0] for each in members])
             few = student.ppf(0.975, len(values) - 1) * SHARED_ERROR * values.std(ddof=1)
-            value, error = closed_form(*random, rows, ridge)
+            value, error = closed_form(random, rows, ridge)
             for what, middle, reach in (
                 ("the critics' last layer", values.mean(), few),
                 ("random Fourier features", value, 1.96 * error),
