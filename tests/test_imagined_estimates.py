@@ -36,16 +36,8 @@ def walk(terminates: bool, episodes: int = 300) -> gc.Transitions:
             state = later
             if ended:
                 break
-    observation, action, reward, after, terminated, truncated = map(np.array, columns.values())
-    return gc.Transitions.from_arrays(
-        observation,
-        action,
-        reward,
-        next_observation=after,
-        terminated=terminated,
-        truncated=truncated,
-        name="walk",
-    )
+    arrays: dict[str, Any] = {name: np.array(column) for name, column in columns.items()}
+    return gc.Transitions.from_arrays(**arrays, name="walk")
 
 
 def always(action: float) -> Any:
