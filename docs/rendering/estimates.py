@@ -59,8 +59,8 @@ def bars_table() -> str:
     for name, found in json.loads(path.read_text()).items():
         lower, value = found["scores"]["fitted Q, lower limit"], found["scores"]["fitted Q"]
         said = [row for row in found["policies"] if row["better"] is True]
-        log = next((row["truth"]["value"] for row in found["policies"] if row["policy"] == "the log"), None)
-        wrong = "" if log is None else str(sum(row["truth"]["value"] <= log for row in said))
+        truth = found.get("within") or {row["policy"]: row["truth"] for row in found["policies"]}
+        wrong = sum(truth[row["policy"]]["value"] <= truth["the log"]["value"] for row in said)
         rows.append(
             [
                 name,
@@ -71,7 +71,7 @@ def bars_table() -> str:
                 f"{value['covered']:.0%} of {len(found['policies'])}",
                 f"{lower['regret']:.0%}",
                 f"{len(said)}",
-                wrong,
+                str(wrong),
                 f"{found['seconds']:.0f}",
             ]
         )
