@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import gridcount as gc
+from gridcount.estimation.imagined import Visits
 from gridcount.estimation.intervals import Interval
 from gridcount.estimation.model import LONGEST, rolled_steps
 from gridcount.estimation.problem import LOG
@@ -70,14 +71,16 @@ def test_a_policy_that_leads_to_states_outside_the_log_is_unsure(found: Estimate
     )
 
 
-def test_intervals_hold_the_estimate_of_the_model(found: Estimates) -> None:
-    for name in ("hold", "away"):
-        each = found[name]
-        assert each.fitted_q.low <= each.rolled_out.value <= each.fitted_q.high
-        assert each.gain is not None
-        assert each.gain.low <= each.rolled_out.value - found[LOG].fitted_q.value <= each.gain.high
-    assert Interval(1.0, 0.5, 1.5).reaching(3.0) == Interval(1.0, 0.5, 3.0)
-    assert Interval(1.0, 0.5, 1.5).reaching(0.7) == Interval(1.0, 0.5, 1.5)
+def test_intervals_reach_the_estimate_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    visits = {"hold": Visits(Interval(50.0, 40.0, 60.0), 0.5), LOG: Visits(Interval(0.0, -1.0, 1.0), 0.5)}
+    monkeypatch.setattr("gridcount.estimation.estimate.imagine", lambda *_: visits)
+    found = gc.estimate({"hold": hold}, walk(terminates=False), **QUICK | {"updates": 20})
+    mine, own = found["hold"], found[LOG]
+    assert mine.fitted_q.low < mine.fitted_q.value < mine.fitted_q.high == 50
+    assert mine.gain is not None
+    assert mine.gain.high == pytest.approx(50 - own.fitted_q.value)
+    assert mine.cautious == mine.fitted_q.value  # the smaller of both, and no cost
+    assert own.fitted_q.high < 50
 
 
 def test_the_model_knows_where_episodes_end() -> None:
