@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 import sys
+import time
 from contextlib import closing
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -177,6 +178,25 @@ def truth(name: str, runs: Path, folder: Path, out: Path) -> None:
     if own is not None:
         found[LOG] = _summary(own)
     path.write_text(json.dumps(found, indent=1))
+    if own is None:
+        within(name, runs, data, out)
+
+
+def within(name: str, runs: Path, data: gridcount.Transitions, out: Path) -> None:
+    """Measure what policies are worth within as many steps as were logged, because the log's own policy is
+    known within these only."""
+    path = out / f"{name}-within.json"
+    if path.exists():
+        return
+    steps = int(data.episode_lengths.max())
+    setting = SETTINGS[name]._replace(steps=steps)
+    starts = np.cumsum(data.episode_lengths) - data.episode_lengths
+    powers = DISCOUNT ** np.arange(steps)
+    pairs = zip(starts, data.episode_lengths, strict=True)
+    own = np.array([np.dot(data.reward[at : at + length], powers[:length]) for at, length in pairs])
+    rules = rules_of(setting, runs, data.action_dim)
+    found = {policy: _summary(roll_out(rule, setting, None)) for policy, rule in rules.items()}
+    path.write_text(json.dumps(found | {LOG: _summary(own)}, indent=1))
 
 
 def _summary(returns: Any) -> dict[str, float]:
@@ -194,9 +214,11 @@ def estimates(name: str, runs: Path, folder: Path, out: Path, settings: Settings
         return
     data = load(SETTINGS[name], folder)
     rules = rules_of(SETTINGS[name], runs, data.action_dim)
+    began = time.process_time()
     found = estimate(rules, Evaluated(data, HELD_OUT.held_out(data)), settings, report=_progress)
     print(found, flush=True)
-    path.write_text(json.dumps({"settings": asdict(settings), **found.to_dict()}, indent=1))
+    facts = {"settings": asdict(settings), "seconds": time.process_time() - began}
+    path.write_text(json.dumps({**facts, **found.to_dict()}, indent=1))
 
 
 def _progress(what: str, done: int, total: int) -> None:
@@ -212,26 +234,14 @@ def report(out: Path) -> None:
             continue
         estimated, measured = (json.loads(path.read_text()) for path in paths)
         rows = [
-            {
-                "policy": each["name"],
-                "truth": measured[each["name"]],
-                "fitted_q": list(each["fitted_q"].values()),
-                "cautious": each["cautious"],
-                "unseen": each["unseen"],
-                "better": each["better"],
-                "others": {
-                    key: [*(value["interval"] or value["meaningless"]).values(), value["effective"]]
-                    for key, value in each["others"].items()
-                },
-            }
-            for each in estimated["policies"]
-            if each["name"] in measured
+            _row(each, measured[each["name"]]) for each in estimated["policies"] if each["name"] in measured
         ]
         columns = {
             "fitted Q": [row["fitted_q"] for row in rows],
             "fitted Q, lower limit": [[row["fitted_q"][1], *row["fitted_q"][1:]] for row in rows],
             "fitted Q, cautious": [[row["cautious"], *row["fitted_q"][1:]] for row in rows],
-        } | {key: [row["others"][key] for row in rows] for key in rows[0]["others"]}
+            "roll-outs in a model": [row["rolled_out"] for row in rows],
+        } | {key: [_finite(row["others"][key]) for row in rows] for key in rows[0]["others"]}
         true = np.array([row["truth"]["value"] for row in rows])
         scores = {key: _scores(np.array(values)[:, :3], true) for key, values in columns.items()}
         effective = {
@@ -242,8 +252,34 @@ def report(out: Path) -> None:
             "effective": effective,
             "policies": rows,
             "settings": estimated["settings"],
+            "seconds": estimated.get("seconds"),  # of a core
         }
+        if (out / f"{name}-within.json").exists():
+            made[name]["within"] = json.loads((out / f"{name}-within.json").read_text())
     RESULT.write_text(json.dumps(made, indent=1) + "\n")
+
+
+def _row(each: dict[str, Any], truth: dict[str, float]) -> dict[str, Any]:
+    """What the docs show of one policy."""
+    return {
+        "policy": each["name"],
+        "truth": truth,
+        "fitted_q": list(each["fitted_q"].values()),
+        "cautious": each["cautious"],
+        "rolled_out": list(each["rolled_out"].values()),
+        "uncertainty": each["uncertainty"],
+        "unseen": each["unseen"],
+        "better": each["better"],
+        "others": {
+            key: [*(value["interval"] or value["meaningless"]).values(), value["effective"]]
+            for key, value in each["others"].items()
+        },
+    }
+
+
+def _finite(values: list[float | None]) -> list[float]:
+    """The same with infinity where a product of weights overflowed."""
+    return [math.inf if value is None else value for value in values]
 
 
 def _scores(values: Any, true: Any) -> dict[str, float]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rendering import ROOT
 from rendering.anonymous import anonymous_table, anonymous_times
-from rendering.estimates import estimates_tables, naive_table, tune_tables
+from rendering.estimates import bars_table, estimates_tables, naive_table, tried_table, tune_tables
 from rendering.guard import guard_logs_table, guard_table
 from rendering.invariance import invariance_table
 from rendering.logs import logs_tables
@@ -53,6 +53,8 @@ if __name__ == "__main__":
     insert(ROOT / "docs" / "gpc-anchor.md", "anonymous-times", anonymous_times())
     insert(ROOT / "docs" / "gpc-anchor.md", "invariance", invariance_table())
     insert(ROOT / "docs" / "estimate.md", "estimates", estimates_tables())
+    insert(ROOT / "docs" / "estimate.md", "bars", bars_table())
+    insert(ROOT / "docs" / "estimate.md", "tried", tried_table())
     insert(ROOT / "docs" / "guard.md", "guard-logs", guard_logs_table())
     insert(ROOT / "docs" / "guard.md", "guard", guard_table())
     for (page, marker), text in service_texts().items():

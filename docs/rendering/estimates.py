@@ -30,6 +30,8 @@ def estimates_tables() -> str:
                 f"{row['truth']['value']:.4g} ± {1.96 * row['truth']['error']:.2g}",
                 "{:.4g} [{:.4g}, {:.4g}]".format(*row["fitted_q"]),
                 f"{row['cautious']:.4g}",
+                f"{row['rolled_out'][0]:.4g}",
+                f"{row['uncertainty']:.2f}",
                 f"{row['unseen']:.0%}",
                 {True: "yes", False: "no", None: "cannot say"}[row["better"]]
                 if row["policy"] != "the log"
@@ -37,11 +39,68 @@ def estimates_tables() -> str:
             ]
             for row in sorted(found["policies"], key=lambda row: -row["truth"]["value"])
         ]
-        each = "policy | truth | fitted Q | cautious | never seen | better than the log"
+        each = "policy | truth | fitted Q | cautious | in a model | uncertainty met | never seen | better than the log"
         texts.append(
             f"**{name}**, {len(policies)} policies\n\n{table(head, rows)}\n\n{table(each, policies)}"
         )
     return "\n\n".join(texts)
+
+
+ASKED = {"umaze": "0.8", "hopper": "0.6", "pen": ""}  # rank correlations
+ASKED_COVERED = 0.8  # share of the intervals that hold the truth
+
+
+def bars_table() -> str:
+    """What was asked for on each log, and what came out."""
+    path = ROOT / "results" / "estimates.json"
+    if not path.exists():
+        return "Not yet measured."
+    rows = []
+    for name, found in json.loads(path.read_text()).items():
+        lower, value = found["scores"]["fitted Q, lower limit"], found["scores"]["fitted Q"]
+        said = [row for row in found["policies"] if row["better"] is True]
+        truth = found.get("within") or {row["policy"]: row["truth"] for row in found["policies"]}
+        wrong = sum(truth[row["policy"]]["value"] <= truth["the log"]["value"] for row in said)
+        rows.append(
+            [
+                name,
+                ASKED[name],
+                f"{lower['rank']:.2f}",
+                f"{value['rank']:.2f}",
+                f"{ASKED_COVERED:.0%}",
+                f"{value['covered']:.0%} of {len(found['policies'])}",
+                f"{lower['regret']:.0%}",
+                f"{len(said)}",
+                str(wrong),
+                f"{found['seconds']:.0f}",
+            ]
+        )
+    head = (
+        "log | rank asked for | by the lower limit | by the value | intervals asked for | that hold the truth |"
+        " regret@1 by the lower limit | called better | of these truly worse | seconds of a core"
+    )
+    return table(head, rows)
+
+
+def tried_table() -> str:
+    """Everything that was tried on umaze, chosen or not."""
+    path = ROOT / "results" / "estimators.json"
+    if not path.exists():
+        return "Not yet measured."
+    rows = [
+        [
+            what,
+            f"{each['rank']:.2f}",
+            f"{each['lower']:.2f}",
+            f"{each['covered']:.0%}",
+            f"{each['regret']:.0%}",
+            f"{each['error']:+.1f}",
+            f"{each['width']:.1f}",
+        ]
+        for what, each in json.loads(path.read_text()).items()
+    ]
+    head = "on umaze | rank | rank by the lower limit | intervals that hold the truth | regret@1 | mean error | mean width"
+    return table(head, rows)
 
 
 def _effective(found: dict[str, Any], name: str) -> str:

@@ -11,6 +11,7 @@ from gridcount.algorithms.presets import Preset
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.cut import ActionUnits
 from gridcount.estimation.estimate import Settings
+from gridcount.estimation.measured import SEARCH_COST
 from gridcount.files import on_full_disk, write_whole
 from gridcount.interrupts import STOPPED
 from gridcount.terminal import make_console, validate_flags
@@ -60,8 +61,8 @@ class Tune:
     most_unseen: float = 0.5  # refuse policies of whose actions the log never has more than this share
     discount: float = Settings.discount  # of the estimates; 1: undiscounted returns
     support_cost: float = (
-        Settings.support_cost
-    )  # what acting where the log never did may cost, in deviations of the log's returns
+        SEARCH_COST  # what acting where the log never did may cost, in deviations of the log's returns
+    )
     estimate_updates: int = Settings.updates  # of each fitted Q evaluation
     members: int = Settings.members  # networks of each fitted Q evaluation
     out: Path | None = None  # where trials and results go; by default runs/DATASET-tune

@@ -12,8 +12,10 @@ from gridcount.counts.units import discounted_sums
 from gridcount.data.split import take_episodes
 from gridcount.estimation.behaviour import Behaviour
 from gridcount.estimation.fitted_q import Fitted, FittedQ, fit
+from gridcount.estimation.imagined import Visits, imagine
 from gridcount.estimation.intervals import Interval, bootstrap, of_members
-from gridcount.estimation.logged import by_importance
+from gridcount.estimation.logged import by_importance, fit_log_policy
+from gridcount.estimation.model import Dynamics
 from gridcount.estimation.problem import LOG, NEVER, Problem, Rule
 from gridcount.estimation.result import Estimate, Estimates, verdict
 from gridcount.estimation.runs import Evaluated
@@ -29,14 +31,14 @@ FOLDS = 2  # of cross-fitting where no episodes are held out
 
 @dataclass(frozen=True)
 class Settings:
-    """How estimates are made. The defaults were not searched: docs/estimate.md says how well they do."""
+    """How estimates are made; docs/estimate.md says what was tried."""
 
     discount: float = 0.99  # 1: undiscounted returns within the longest episode
     updates: int = 6_000  # of fitted Q evaluation
     members: int = 4  # networks, each on a bootstrap of the episodes
     hidden: tuple[int, ...] = (128, 128)
-    # what acting where the log never did may cost, in deviations of the log's returns
-    support_cost: float = 1.0
+    # what acting where the log never did may cost, in deviations of the log's returns (chosen on Maze2D)
+    support_cost: float = 2.0
     most_rows: int = 300_000  # of a larger log, as many rows of random episodes are used
     seed: int = 0
 
@@ -74,9 +76,11 @@ def estimate(
     if behaviour_log_prob is not None:
         behaviour_log_prob = _used_rows(behaviour_log_prob, found, settings) + _log_scale(found.data)
     fitted, notes = fit_policies(policies, found, settings, report=report)
-    result = _estimates(fitted, settings)
     model = Behaviour(hidden=settings.hidden, updates=max(1, settings.updates // 2))
-    weighted, note = by_importance(fitted, behaviour_log_prob, model, settings.seed, report)
+    clones = fit_log_policy(fitted.problem, model, settings.seed, report)
+    visits = imagine(fitted, clones, _dynamics(fitted.problem, settings), settings.seed, report)
+    result = _estimates(fitted, settings, visits)
+    weighted, note = by_importance(fitted, behaviour_log_prob, clones)
     whole = tuple(replace(each, others=weighted[each.name]) for each in result)
     return replace(result, policies=whole, notes=(*notes, note))
 
@@ -172,6 +176,15 @@ def _learner(problem: Problem, settings: Settings) -> FittedQ:
     )
 
 
+def _dynamics(problem: Problem, settings: Settings) -> Dynamics:
+    return Dynamics(
+        ends=bool(np.any(problem.data.terminated)),
+        members=settings.members,
+        hidden=settings.hidden,
+        updates=settings.updates,
+    )
+
+
 def log_returns(problem: Problem, discount: float | None = None) -> NDArray[np.float64]:
     """[episodes] the discounted sum of the rewards that were logged."""
     gamma = problem.discount if discount is None else discount
@@ -184,30 +197,32 @@ def log_returns(problem: Problem, discount: float | None = None) -> NDArray[np.f
     return found
 
 
-def _estimates(fitted: Fitted, settings: Settings) -> Estimates:
+def _estimates(fitted: Fitted, settings: Settings, visits: Mapping[str, Visits]) -> Estimates:
     problem = fitted.problem
     chosen = problem.evaluated
     unseen = fitted.unseen[chosen].T
-    worth, unsure = first_state_values(fitted)
+    worth, _ = first_state_values(fitted)
     returns = bootstrap(log_returns(problem)[chosen])
     own = of_members(worth[LOG], unseen)
     reproduces = _reproduces(problem, own, returns)
-    bounds = problem.units.in_log_units(np.array([problem.units.low, problem.units.high]))
     found = []
     for name, rule in problem.policies.items():
-        interval = of_members(worth[name], unseen)
-        cost = leaving_cost(fitted, settings, unsure[name] - unsure[LOG])
+        plain, model = of_members(worth[name], unseen), visits[name].worth
+        cost = (
+            settings.support_cost * problem.units.spread * max(0.0, visits[name].unsure - visits[LOG].unsure)
+        )
         each = Estimate(
             name=name,
-            fitted_q=interval.widened(cost).within(*bounds),
-            cautious=interval.value - cost,
+            fitted_q=plain.widened(cost).reaching(plain.value if rule is None else model.value),
+            cautious=(plain.value if rule is None else min(plain.value, model.value)) - cost,
+            rolled_out=model,
             gain=None,
-            uncertainty=of_members(unsure[name], unseen).value,
+            uncertainty=visits[name].unsure,
             unseen=unseen_share(problem, rule),
         )
         if rule is not None:
             plain = of_members(worth[name] - worth[LOG], unseen)
-            gain = plain.widened(cost)
+            gain = plain.widened(cost).reaching(model.value - own.value)
             better, words = verdict(gain, plain, each.unseen, int(chosen.sum()), reproduces)
             each = replace(each, gain=gain, better=better, verdict=words)
         found.append(each)
@@ -235,13 +250,6 @@ def first_state_values(
         worth[name], later = fitted.values(name, observation, np.zeros_like(first), action)
         unsure[name] = later + problem.uncertainty(observation, action) / problem.units.steps
     return worth, unsure
-
-
-def leaving_cost(fitted: Fitted, settings: Settings, more_unsure: NDArray[np.float64]) -> float:
-    """What leaving the log may cost a policy that is by [members, episodes] more unsure than the log's own."""
-    problem = fitted.problem
-    excess = of_members(more_unsure, fitted.unseen[problem.evaluated].T).value
-    return settings.support_cost * problem.units.spread * max(0.0, excess)
 
 
 def _reproduces(problem: Problem, own: Interval, returns: Interval) -> bool | None:

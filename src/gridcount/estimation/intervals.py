@@ -23,9 +23,9 @@ class Interval:
         """The same with limits that lie further out."""
         return Interval(self.value, self.low - by, self.high + by)
 
-    def within(self, low: float, high: float) -> "Interval":
-        """The same within what is possible."""
-        return Interval(*(float(np.clip(each, low, high)) for each in (self.value, self.low, self.high)))
+    def reaching(self, other: float) -> "Interval":
+        """The same with limits that also hold another estimate of the same number."""
+        return Interval(self.value, min(self.low, other), max(self.high, other))
 
 
 def of_members(values: NDArray[np.float64], unseen: NDArray[np.bool_]) -> Interval:

@@ -12,27 +12,24 @@ from gridcount.estimation.fitted_q import Fitted
 from gridcount.estimation.importance import as_table, estimates
 from gridcount.estimation.problem import NEVER, Problem, Rule
 from gridcount.estimation.result import Weighted
+from gridcount.networks import MLP
 from gridcount.transitions import Batch
 
 Float32 = NDArray[np.float32]
 
 
 def by_importance(
-    fitted: Fitted,
-    log_prob: NDArray[Any] | None,
-    model: Behaviour,
-    seed: int,
-    report: Report = ignore_report,
+    fitted: Fitted, log_prob: NDArray[Any] | None, clones: list[MLP]
 ) -> tuple[dict[str, dict[str, Weighted]], str]:
     """Each policy's estimates by importance weights, and how well the model of the log's policy is
     calibrated.
 
-    `log_prob` is [rows] the log-density of the logged actions, in [-1, 1]; None: that of a model, which never
+    `log_prob` is [rows] the log-density of the logged actions, in [-1, 1]; None: that of the clone which never
     saw the episode.
     """
     problem = fitted.problem
     rows = np.flatnonzero(np.repeat(problem.evaluated, problem.data.episode_lengths))
-    mean, log_std, known = _log_policy(problem, rows, model, seed, report)
+    mean, log_std, known = _log_policy(problem, rows, clones)
     logged = np.asarray(problem.data.action[rows])
     behaviour = (
         log_density(logged, mean, log_std) if log_prob is None else np.asarray(log_prob, np.float64)[rows]
@@ -87,13 +84,12 @@ def _of_policy(
     return estimates(table, problem.discount, seed=0)
 
 
-def _log_policy(
-    problem: Problem, rows: NDArray[np.int64], model: Behaviour, seed: int, report: Report
-) -> tuple[Float32, Float32, Calibration]:
-    """Mean and log-deviation of the log's actions at some rows, by a model that never saw their episodes."""
+def fit_log_policy(
+    problem: Problem, model: Behaviour, seed: int, report: Report = ignore_report
+) -> list[MLP]:
+    """For each fold a model of the log's policy that never saw its episodes."""
     data, fold = problem.data, np.repeat(problem.fold, problem.data.episode_lengths)
-    mean = np.empty((len(rows), data.action_dim), np.float32)
-    log_std = np.empty_like(mean)
+    clones = []
     for each in range(1 + problem.fold.max()):
         others = np.flatnonzero((fold != each) | (fold == NEVER))
         arrays: dict[str, Any] = {
@@ -102,7 +98,19 @@ def _log_policy(
             "reward": np.asarray(data.reward[others]),
         }
         columns = Batch(**arrays, next_observation=arrays["reward"], terminated=arrays["reward"])
-        network = model.fit(columns, jax.random.key(seed + each), report)
+        clones.append(model.fit(columns, jax.random.key(seed + each), report))
+    return clones
+
+
+def _log_policy(
+    problem: Problem, rows: NDArray[np.int64], clones: list[MLP]
+) -> tuple[Float32, Float32, Calibration]:
+    """Mean and log-deviation of the log's actions at some rows, by the clones that never saw their
+    episodes."""
+    data, fold = problem.data, np.repeat(problem.fold, problem.data.episode_lengths)
+    mean = np.empty((len(rows), data.action_dim), np.float32)
+    log_std = np.empty_like(mean)
+    for each, network in enumerate(clones):
         own = fold[rows] == each
         found = moments(network, problem.seen(data.observation[rows[own]], problem.step[rows[own]]))  # type: ignore[arg-type]
         mean[own], log_std[own] = (np.asarray(part) for part in found)

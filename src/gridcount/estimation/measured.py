@@ -10,15 +10,16 @@ from gridcount.estimation.estimate import (
     Settings,
     first_state_values,
     fit_policies,
-    leaving_cost,
     unseen_share,
 )
+from gridcount.estimation.fitted_q import Fitted
 from gridcount.estimation.intervals import Interval, of_members
 from gridcount.estimation.problem import LOG, Rule
 from gridcount.estimation.runs import Evaluated
 from gridcount.transitions import Transitions
 
 DIGITS = 7  # that a value is kept with
+SEARCH_COST = 1.0  # support cost of a search, which meets uncertainty at the log's own states only
 
 
 @dataclass(frozen=True)
@@ -81,6 +82,13 @@ def measure(
     mean = np.mean([worth[name] for name in policies], axis=0)
     mine = Measured(_kept(mean, unseen), float(np.mean(costs)), float(np.mean(shares)))
     return mine, Measured(_kept(worth[LOG], unseen), 0.0, unseen_share(fitted.problem, None))
+
+
+def leaving_cost(fitted: Fitted, settings: Settings, more_unsure: NDArray[np.float64]) -> float:
+    """What leaving the log may cost a policy that is by [members, episodes] more unsure than the log's own."""
+    problem = fitted.problem
+    excess = of_members(more_unsure, fitted.unseen[problem.evaluated].T).value
+    return settings.support_cost * problem.units.spread * max(0.0, excess)
 
 
 def _kept(worth: NDArray[np.float64], unseen: NDArray[np.bool_]) -> tuple[tuple[float | None, ...], ...]:

@@ -19,6 +19,7 @@ FEW_EFFECTIVE = (
     " whole episode, so a few episodes would decide the number"
 )
 OVERFLOW = "cannot say where the product of the weights overflows"
+HEADINGS = ("policy", "fitted Q (95 %)", "cautious", "in a model", "gain over the log (95 %)", "never seen")
 LEAVING = 0.25  # share of never seen actions from which leaving the log is named as the reason
 
 
@@ -28,7 +29,8 @@ class Estimate:
 
     name: str
     fitted_q: Interval  # mean return from the first states of the evaluated episodes, by fitted Q evaluation
-    cautious: float  # the same less what leaving the log may cost
+    cautious: float  # the smaller of this and the model's estimate, less what leaving the log may cost
+    rolled_out: Interval  # the same by roll-outs in a model of the log; of the log's own policy, by a clone
     gain: Interval | None  # over the log's policy; None for the log itself
     uncertainty: (
         float  # mean over its steps of 1/sqrt(n + 1), where the log has its action n times: 1 if never
@@ -125,13 +127,14 @@ class Estimates(Sequence[Estimate]):
             else f"returns discounted by {self.discount:g}"
         )
         table = Table(title=f"Estimated {how}, from the first states of {self.episodes:,} episodes")
-        for heading in ("policy", "fitted Q (95 %)", "cautious", "gain over the log (95 %)", "never seen"):
+        for heading in HEADINGS:
             table.add_column(heading, justify="left" if heading == "policy" else "right")
         for each in self.policies:
             table.add_row(
                 each.name,
                 in_words(each.fitted_q),
                 f"{each.cautious:.4g}",
+                f"{each.rolled_out.value:.4g}",
                 "" if each.gain is None else in_words(each.gain),
                 f"{each.unseen:.0%}",
             )

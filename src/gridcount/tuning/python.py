@@ -10,6 +10,7 @@ from gridcount.algorithms.presets import Preset
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.cut import ActionUnits, Bounds
 from gridcount.estimation.estimate import Settings
+from gridcount.estimation.measured import SEARCH_COST
 from gridcount.terminal import make_console
 from gridcount.training.compiled import keep_compiled
 from gridcount.transitions import Transitions
@@ -89,7 +90,7 @@ def tune(
         hold_out_seed=hold_out_seed,
         most_unseen=most_unseen,
         reading=reading_of(columns or Columns(), ActionUnits(scale_actions, low, high)),
-        settings=Settings(**settings),
+        settings=Settings(**{"support_cost": SEARCH_COST, **settings}),
     )
     console = make_console(quiet=not progress, soft_wrap=True)
     if ray is None:

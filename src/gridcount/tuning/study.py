@@ -16,6 +16,7 @@ from gridcount.benchmark.cells import Cell, Estimated
 from gridcount.benchmark.estimated import Found
 from gridcount.data.formats.columns import FIELDS
 from gridcount.estimation.estimate import Settings
+from gridcount.estimation.measured import SEARCH_COST
 from gridcount.files import read_record, write_whole
 from gridcount.training.plan import Plan
 from gridcount.tuning.space import Between, OneOf, Space, fixed_fields
@@ -56,7 +57,7 @@ class Search:
     hold_out_seed: int = 0
     seed: int = 0  # of the proposals, and the first of the trials' own
     most_unseen: float = 0.5  # share of actions that the log never has, above which a policy is refused
-    settings: Settings = field(default_factory=Settings)  # of the estimates
+    settings: Settings = field(default_factory=lambda: Settings(support_cost=SEARCH_COST))  # of the estimates
 
     def check(self) -> None:
         """Raise ValueError for numbers that no search can have."""
