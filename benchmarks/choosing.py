@@ -99,7 +99,9 @@ def main() -> None:
     if options.set in PLANTS:
         trial["gain"] = [round(number, 1) for number in gain(run.policy(), options.set, options.seed)]
     if "agreement" in columns:
-        trial["agreement"] = [round(float(np.nan_to_num(each)), 2) for each in columns["agreement"]]
+        trial["agreement"] = [
+            None if np.isnan(each) else round(float(each), 2) for each in columns["agreement"]
+        ]
     kept = json.loads(options.keep.read_text()) if options.keep.exists() else []
     options.keep.write_text("[\n" + ",\n".join(json.dumps(each) for each in [*kept, trial]) + "\n]\n")
     print(json.dumps(trial))

@@ -10,7 +10,7 @@ from gridcount.estimation.imagined import Visits
 from gridcount.estimation.intervals import Interval
 from gridcount.estimation.model import LONGEST, rolled_steps
 from gridcount.estimation.problem import LOG
-from gridcount.estimation.result import Estimates
+from gridcount.estimation.result import Estimates, Gains, verdict
 
 STEPS = 12
 EDGE = 0.2  # an episode terminates beyond it
@@ -56,6 +56,7 @@ def found() -> Estimates:
 
 def test_roll_outs_earn_what_the_policy_earns(found: Estimates) -> None:
     assert found["hold"].rolled_out.value == pytest.approx(0.0, abs=0.2)
+    assert found["away"].rolled_out.value == pytest.approx(0.3 / (1 - 0.9), abs=0.5)
     assert found[LOG].rolled_out.value == pytest.approx(found.returns.value, abs=0.3)
 
 
@@ -71,16 +72,79 @@ def test_a_policy_that_leads_to_states_outside_the_log_is_unsure(found: Estimate
     )
 
 
-def test_intervals_reach_the_estimate_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    visits = {"hold": Visits(Interval(50.0, 40.0, 60.0), 0.5), LOG: Visits(Interval(0.0, -1.0, 1.0), 0.5)}
+def test_a_counter_among_the_columns_hides_nothing(found: Estimates) -> None:
+    data = walk(terminates=False)
+    step = np.arange(len(data), dtype=np.float32)[:, None] % STEPS
+    counted = gc.Transitions.from_arrays(
+        np.concatenate([data.observation, step], axis=1),
+        data.action,
+        data.reward,
+        next_observation=np.concatenate([data.next_observation, step + 1], axis=1),
+        terminated=data.terminated,
+        truncated=data.episode_end,
+        name="counted",
+    )
+    away = gc.estimate({"away": always(0.3)}, counted, **QUICK)["away"]
+    assert away.rolled_out.value == pytest.approx(found["away"].rolled_out.value, abs=0.5)
+    assert away.uncertainty > 0.7 * found["away"].uncertainty
+
+
+def test_the_clone_of_the_log_knows_the_time_where_returns_are_not_discounted() -> None:
+    """The log pushes to the right in the first half of its episodes, and to the left in the second."""
+    rng = np.random.default_rng(0)
+    step = np.arange(300 * STEPS) % STEPS
+    action = np.where(step < STEPS / 2, 0.8, -0.8) + rng.normal(0, 0.05, len(step))
+    data = gc.Transitions.from_arrays(
+        rng.normal(size=(len(step), 1)), action, action, truncated=step == STEPS - 1, name="turn"
+    )
+    own = gc.estimate({"none": always(0.0)}, data, **QUICK | {"discount": 1})[LOG]
+    assert abs(own.rolled_out.value) < 3  # always as in the first step: 0.8 * STEPS
+
+
+def imagined(monkeypatch: pytest.MonkeyPatch, hold_earns: float, log_earns: float) -> Estimates:
+    """Estimates with roll-outs that earn these returns."""
+    visits = {
+        name: Visits(Interval(value, value - 1, value + 1), 0.5)
+        for name, value in (("hold", hold_earns), (LOG, log_earns))
+    }
     monkeypatch.setattr("gridcount.estimation.estimate.imagine", lambda *_: visits)
-    found = gc.estimate({"hold": hold}, walk(terminates=False), **QUICK | {"updates": 20})
+    return gc.estimate({"hold": hold}, walk(terminates=False), **QUICK | {"updates": 20})
+
+
+def test_intervals_reach_the_estimate_of_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = imagined(monkeypatch, hold_earns=50.0, log_earns=0.0)
     mine, own = found["hold"], found[LOG]
-    assert mine.fitted_q.low < mine.fitted_q.value < mine.fitted_q.high == 50
     assert mine.gain is not None
-    assert mine.gain.high == pytest.approx(50 - own.fitted_q.value)
+    assert mine.gain.high == pytest.approx(50)
+    assert mine.fitted_q.high == pytest.approx(50 + own.fitted_q.value)
+    assert mine.fitted_q.low < mine.fitted_q.value
     assert mine.cautious == mine.fitted_q.value  # the smaller of both, and no cost
-    assert own.fitted_q.high < 50
+    assert own.fitted_q.high < 49
+
+
+def test_a_model_that_is_wrong_about_the_log_is_corrected(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = imagined(monkeypatch, hold_earns=3.0, log_earns=0.0)
+    wrong = imagined(monkeypatch, hold_earns=-97.0, log_earns=-100.0)
+    one, other = wrong["hold"], right["hold"]
+    assert one.gain is not None
+    assert other.gain is not None
+    for found, expected in ((one.fitted_q, other.fitted_q), (one.gain, other.gain)):
+        assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert any("a clone of the log's policy return -100" in note for note in wrong.notes)
+
+
+def test_the_verdict_names_what_is_in_doubt() -> None:
+    better = Interval(2.0, 1.0, 3.0)
+    cases = {
+        "roll-outs in a model of the log do not confirm it": Gains.of(better, cost=0.5, followed=-1.0),
+        "its actions leave the log too far": Gains.of(better, cost=5.0, followed=2.0),
+        "the log holds too few episodes": Gains.of(Interval(2.0, -1.0, 5.0), cost=0.0, followed=2.0),
+    }
+    for words, gains in cases.items():
+        said, why = verdict(gains, 0.0, 100, reproduces=True)
+        assert said is None
+        assert words in why
+    assert verdict(Gains.of(better, 0.5, 2.0), 0.0, 100, reproduces=True)[0]
 
 
 def test_the_model_knows_where_episodes_end() -> None:

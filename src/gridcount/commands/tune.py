@@ -60,9 +60,8 @@ class Tune:
     hold_out_seed: int = 0  # which ones
     most_unseen: float = 0.5  # refuse policies of whose actions the log never has more than this share
     discount: float = Settings.discount  # of the estimates; 1: undiscounted returns
-    support_cost: float = (
-        SEARCH_COST  # what acting where the log never did may cost, in deviations of the log's returns
-    )
+    # what acting where the log never did may cost, in deviations of the log's returns
+    support_cost: float = SEARCH_COST
     estimate_updates: int = Settings.updates  # of each fitted Q evaluation
     members: int = Settings.members  # networks of each fitted Q evaluation
     out: Path | None = None  # where trials and results go; by default runs/DATASET-tune

@@ -17,7 +17,7 @@ from gridcount.estimation.intervals import Interval, bootstrap, of_members
 from gridcount.estimation.logged import by_importance, fit_log_policy
 from gridcount.estimation.model import Dynamics
 from gridcount.estimation.problem import LOG, NEVER, Problem, Rule
-from gridcount.estimation.result import Estimate, Estimates, verdict
+from gridcount.estimation.result import Estimate, Estimates, Gains, verdict
 from gridcount.estimation.runs import Evaluated
 from gridcount.policy.counts import LogCounts
 from gridcount.transitions import Transitions
@@ -82,7 +82,7 @@ def estimate(
     result = _estimates(fitted, settings, visits)
     weighted, note = by_importance(fitted, behaviour_log_prob, clones)
     whole = tuple(replace(each, others=weighted[each.name]) for each in result)
-    return replace(result, policies=whole, notes=(*notes, note))
+    return replace(result, policies=whole, notes=(*notes, _corrected(result[LOG]), note))
 
 
 def fit_policies(
@@ -176,6 +176,14 @@ def _learner(problem: Problem, settings: Settings) -> FittedQ:
     )
 
 
+def _corrected(log: Estimate) -> str:
+    """What the roll-outs were corrected by, in words."""
+    return (
+        f"roll-outs of a clone of the log's policy return {log.rolled_out.value:.4g}, and its fitted value is"
+        f" {log.fitted_q.value:.4g}: roll-outs of policies are corrected by the difference"
+    )
+
+
 def _dynamics(problem: Problem, settings: Settings) -> Dynamics:
     return Dynamics(
         ends=bool(np.any(problem.data.terminated)),
@@ -205,26 +213,28 @@ def _estimates(fitted: Fitted, settings: Settings, visits: Mapping[str, Visits])
     returns = bootstrap(log_returns(problem)[chosen])
     own = of_members(worth[LOG], unseen)
     reproduces = _reproduces(problem, own, returns)
+    missed = visits[LOG].worth.value - own.value  # what roll-outs of the log's policy give too much
     found = []
     for name, rule in problem.policies.items():
-        plain, model = of_members(worth[name], unseen), visits[name].worth
         cost = (
             settings.support_cost * problem.units.spread * max(0.0, visits[name].unsure - visits[LOG].unsure)
         )
+        plain = of_members(worth[name], unseen).widened(cost)
+        model = visits[name].worth if rule is None else visits[name].worth.shifted(-missed)
+        followed = plain.value if rule is None else model.value
         each = Estimate(
             name=name,
-            fitted_q=plain.widened(cost).reaching(plain.value if rule is None else model.value),
-            cautious=(plain.value if rule is None else min(plain.value, model.value)) - cost,
+            fitted_q=plain.reaching(followed),
+            cautious=min(plain.value, followed) - cost,
             rolled_out=model,
             gain=None,
             uncertainty=visits[name].unsure,
             unseen=unseen_share(problem, rule),
         )
         if rule is not None:
-            plain = of_members(worth[name] - worth[LOG], unseen)
-            gain = plain.widened(cost).reaching(model.value - own.value)
-            better, words = verdict(gain, plain, each.unseen, int(chosen.sum()), reproduces)
-            each = replace(each, gain=gain, better=better, verdict=words)
+            gains = Gains.of(of_members(worth[name] - worth[LOG], unseen), cost, model.value - own.value)
+            better, words = verdict(gains, each.unseen, int(chosen.sum()), reproduces)
+            each = replace(each, gain=gains.whole, better=better, verdict=words)
         found.append(each)
     return Estimates(
         policies=tuple(found),

@@ -46,8 +46,8 @@ def clone(fitted: Fitted, clones: list[MLP], seed: int) -> Act:
     problem, members = fitted.problem, fitted.unseen.shape[1]
     rng = np.random.default_rng([seed, 4])
 
-    def act(observation: NDArray[np.float32]) -> NDArray[np.float32]:
-        seen = problem.seen(observation, np.zeros(len(observation), np.int64))
+    def act(observation: NDArray[np.float32], step: int) -> NDArray[np.float32]:
+        seen = problem.seen(observation, np.full(len(observation), step))
         parts = np.split(seen, members)
         drawn = []
         for member, part in enumerate(parts):
@@ -61,4 +61,4 @@ def clone(fitted: Fitted, clones: list[MLP], seed: int) -> Act:
 
 def _of_rule(fitted: Fitted, rule: Rule) -> Act:
     problem = fitted.problem
-    return lambda observation: problem.actions(rule, observation, np.arange(len(observation)))
+    return lambda observation, _: problem.actions(rule, observation, np.arange(len(observation)))

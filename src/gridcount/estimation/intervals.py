@@ -23,6 +23,14 @@ class Interval:
         """The same with limits that lie further out."""
         return Interval(self.value, self.low - by, self.high + by)
 
+    def decides(self) -> bool:
+        """Whether it lies on one side of 0."""
+        return self.low > 0 or self.high < 0
+
+    def shifted(self, by: float) -> "Interval":
+        """The same, moved."""
+        return Interval(self.value + by, self.low + by, self.high + by)
+
     def reaching(self, other: float) -> "Interval":
         """The same with limits that also hold another estimate of the same number."""
         return Interval(self.value, min(self.low, other), max(self.high, other))

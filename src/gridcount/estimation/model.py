@@ -33,7 +33,9 @@ EVERY = 5  # steps between two looks at the log's counts
 LEAST_CHANGE = 1e-6  # deviation of an observation's change that is divided by
 
 Float = NDArray[np.float64]
-Act = Callable[[NDArray[np.float32]], NDArray[np.float32]]  # [members * rows, dim] -> actions in [-1, 1]
+Act = Callable[
+    [NDArray[np.float32], int], NDArray[np.float32]
+]  # [members * rows, dim], step -> actions in [-1, 1]
 
 
 class ModelState(NamedTuple):
@@ -107,7 +109,8 @@ class Model:
 
     problem: Problem
     members: MLP
-    change: Float  # [observation_dim] deviation of an observation's change in a step
+    drift: Float  # [observation_dim] mean change of an observation in a step, such as 1 of a counter
+    change: Float  # [observation_dim] its deviation
     reward: tuple[float, float]  # mean and deviation of rewards, in the units of the networks
     low: Float  # [observation_dim] imagined observations stay within those of the log
     high: Float
@@ -117,7 +120,7 @@ class Model:
         """The next states of [members, rows, dim] observations under actions."""
         inputs = np.concatenate([_normal(self.problem, observation), action], axis=-1)
         found = np.asarray(predict(self.members, inputs), np.float64)
-        later = np.clip(observation + found[..., :-2] * self.change, self.low, self.high)
+        later = np.clip(observation + self.drift + found[..., :-2] * self.change, self.low, self.high)
         level, deviation = self.reward
         smallest, largest = self.problem.units.scaled(self._rewards)
         reward = np.clip(level + deviation * found[..., -2], smallest, largest)
@@ -141,14 +144,14 @@ def fit_model(
     data = problem.data
     observation = np.asarray(data.observation, np.float64)
     moved = np.asarray(data.next_observation, np.float64) - observation
-    change = moved.std(axis=0) + LEAST_CHANGE
+    drift, change = moved.mean(axis=0), moved.std(axis=0) + LEAST_CHANGE
     reward = problem.units.scaled(data.reward)
     level, deviation = float(reward.mean()), float(reward.std()) or 1.0
     arrays: dict[str, Any] = {
         "observation": _normal(problem, observation),
         "action": np.asarray(data.action),
         "reward": (reward - level) / deviation,
-        "next_observation": (moved / change).astype(np.float32),
+        "next_observation": ((moved - drift) / change).astype(np.float32),
         "terminated": np.asarray(data.terminated, np.float32),
     }
     rows = Batch(**arrays, extra=np.repeat(weight, data.episode_lengths, axis=0))
@@ -156,7 +159,7 @@ def fit_model(
     state = learner.init(init_key, data.observation_dim + data.action_dim, data.observation_dim + 2)
     state = learn_first(learner, state, rows, train_key, learner.updates, "a model of the log", report)
     limits = observation.min(axis=0), observation.max(axis=0)
-    return Model(problem, state.members, change, (level, deviation), *limits, learner.ends)
+    return Model(problem, state.members, drift, change, (level, deviation), *limits, learner.ends)
 
 
 class Imagined(NamedTuple):
@@ -182,7 +185,7 @@ def roll_out(model: Model, act: Act, observation: NDArray[np.float32], value: Va
     steps = rolled_steps(problem.discount, problem.horizon)
     for step in range(steps):
         flat = state.reshape(-1, state.shape[-1]).astype(np.float32)
-        action = act(flat)
+        action = act(flat, step)
         if step % EVERY == 0:
             unsure += power * running * problem.uncertainty(flat, action).reshape(running.shape)
             met += power * running
@@ -192,7 +195,7 @@ def roll_out(model: Model, act: Act, observation: NDArray[np.float32], value: Va
     total = problem.units.spread * total + problem.units.level * problem.units.steps
     if problem.discount < 1 or steps < problem.horizon:
         flat = state.reshape(-1, state.shape[-1]).astype(np.float32)
-        after = value(flat, np.full(len(flat), steps), act(flat)).reshape(count, *state.shape[:2])
+        after = value(flat, np.full(len(flat), steps), act(flat, steps)).reshape(count, *state.shape[:2])
         rest = np.stack([each[member] for member, each in enumerate(after)])
         total += power * running * (rest - problem.units.level * problem.units.steps)
     return Imagined(total, unsure / met)

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from io import StringIO
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -30,7 +30,9 @@ class Estimate:
     name: str
     fitted_q: Interval  # mean return from the first states of the evaluated episodes, by fitted Q evaluation
     cautious: float  # the smaller of this and the model's estimate, less what leaving the log may cost
-    rolled_out: Interval  # the same by roll-outs in a model of the log; of the log's own policy, by a clone
+    # the same by roll-outs in a model of the log, less what they give too much for the log's own policy; of
+    # that one, as it came out for a clone
+    rolled_out: Interval
     gain: Interval | None  # over the log's policy; None for the log itself
     uncertainty: (
         float  # mean over its steps of 1/sqrt(n + 1), where the log has its action n times: 1 if never
@@ -134,7 +136,7 @@ class Estimates(Sequence[Estimate]):
                 each.name,
                 in_words(each.fitted_q),
                 f"{each.cautious:.4g}",
-                f"{each.rolled_out.value:.4g}",
+                "" if each.gain is None else f"{each.rolled_out.value:.4g}",
                 "" if each.gain is None else in_words(each.gain),
                 f"{each.unseen:.0%}",
             )
@@ -166,14 +168,24 @@ def in_words(interval: Interval) -> str:
     return f"{interval.value:.4g} [{interval.low:.4g}, {interval.high:.4g}]"
 
 
-def verdict(
-    gain: Interval, statistical: Interval, unseen: float, episodes: int, reproduces: bool | None
-) -> tuple[bool | None, str]:
-    """Whether a policy is better than the log's with 95 % confidence, and why.
+class Gains(NamedTuple):
+    """A policy's gain over the log's, with more and more of what may be wrong with it."""
 
-    `gain` holds what leaving the log may cost, `statistical` does not. `unseen` is the share of its actions that
-    the log never has.
-    """
+    statistical: Interval  # networks and episodes alone
+    widened: Interval  # and what leaving the log may cost
+    whole: Interval  # and what roll-outs in a model say
+
+    @classmethod
+    def of(cls, statistical: Interval, cost: float, followed: float) -> "Gains":
+        """Of the gain in fitted values, the cost of leaving the log, and the gain in roll-outs."""
+        widened = statistical.widened(cost)
+        return cls(statistical, widened, widened.reaching(followed))
+
+
+def verdict(gains: Gains, unseen: float, episodes: int, reproduces: bool | None) -> tuple[bool | None, str]:
+    """Whether a policy is better than the log's with 95 % confidence, and why; `unseen` is the share of its
+    actions that the log never has."""
+    gain = gains.whole
     limits = f"the gain is {gain.value:.4g}, between {gain.low:.4g} and {gain.high:.4g}"
     if episodes < LEAST_EPISODES:
         return (
@@ -192,10 +204,10 @@ def verdict(
             False,
             f"better than the log's policy with 95 % confidence (nominal): no, it is worse; {limits}",
         )
-    leaves = unseen >= LEAVING or statistical.low > 0 or statistical.high < 0
-    why = (
-        "its actions leave the log too far for their values to be known"
-        if leaves
-        else "the log holds too few episodes to tell the difference"
-    )
+    if gains.widened.decides():
+        why = "roll-outs in a model of the log do not confirm it"
+    elif unseen >= LEAVING or gains.statistical.decides():
+        why = "its actions leave the log too far for their values to be known"
+    else:
+        why = "the log holds too few episodes to tell the difference"
     return None, f"cannot say whether it is better than the log's policy: {limits}; {why}"

@@ -226,7 +226,9 @@ def logged_values(data: Transitions) -> tuple[tuple[float, ...], ...]:
 
 def _in_units(values: set[float], low: float, high: float) -> tuple[float, ...]:
     """Actions in [-1, 1] in the log's units, without the digits that single precision adds."""
-    digits = 5 - math.floor(math.log10(high - low)) if high > low else 6
+    if high == low:
+        return (low,) if values else ()
+    digits = 5 - math.floor(math.log10(high - low))
     return tuple(sorted(round(low + (value + 1) / 2 * (high - low), digits) for value in values))
 
 
