@@ -67,7 +67,10 @@ def store(source: str, name: str, *flags: str) -> None:
 
 
 def score(out: Path, results: Path) -> None:
-    """Write what each log returns, and what the last policy of every finished cell in `out` returns."""
+    """Write what each log returns, and what the last policy of every finished cell in `out` returns.
+
+    Cells whose score is kept are skipped, and each score is kept as soon as it is there.
+    """
     kept: dict[str, Any] = json.loads(results.read_text()) if results.exists() else {}
     suite = read_suite("anonymous")
     for name in [name for name in imported_names() if name in suite.datasets]:
@@ -75,19 +78,27 @@ def score(out: Path, results: Path) -> None:
         log = load(name, memory_map=True)
         entry["log"] = {"transitions": len(log), **summary(log.episode_returns)}
         plant = name.removeprefix(PREFIX)
-        if plant in PLANTS:
+        if plant in PLANTS and "behaviour" not in entry:
             entry["behaviour"] = rolled_out(behaviour_of(plant, seed=STARTS), suite.environments[name])
     for directory in sorted((out / "cells").iterdir()):
         run = gc.Run(directory)
         name, algorithm = run.config["dataset"], run.config["algorithm"]
+        policies = kept.setdefault(name, {}).setdefault("policies", {})
+        done = policies.get(algorithm, {}).get("cell") == directory.name
+        if name not in suite.datasets or done or not (directory / "policy").exists():
+            continue
         policy = run.policy()
-        if name in suite.datasets and policy.updates == run.config["updates"]:
-            entry = kept.setdefault(name, {}).setdefault("policies", {})
-            entry[algorithm] = {"updates": policy.updates, "seed": policy.seed}
-            entry[algorithm] |= rolled_out(policy, suite.environments[name])
-            print(name, algorithm, f"{entry[algorithm]['mean']:.1f}", flush=True)
+        if policy.updates == run.config["updates"]:
+            facts = {"cell": directory.name, "updates": policy.updates, "seed": policy.seed}
+            policies[algorithm] = facts | rolled_out(policy, suite.environments[name])
+            print(name, algorithm, f"{policies[algorithm]['mean']:.1f}", flush=True)
+            write(kept, results)
+    write(kept, results)
+
+
+def write(kept: dict[str, Any], results: Path) -> None:
+    """Keep the scores, with a line for each list of returns."""
     text = json.dumps(kept, indent=1)
-    # a line for each list of returns
     text = re.sub(r"\[[^][{}]*\]", lambda found: " ".join(found.group().split()), text)
     results.write_text(text + "\n")
 
