@@ -164,11 +164,10 @@ def _estimate(estimates: Estimates | None, run: str) -> str:
             _interval(each.fitted_q),
             "" if each.gain is None else _interval(each.gain),
             "" if each.unseen is None else f"{each.unseen:.0%}",
-            each.verdict,
         ]
         for each in estimates.policies
     ]
-    heads = ("policy", "estimated return (95 %)", "gain over the log (95 %)", "actions never seen", "verdict")
+    heads = ("policy", "estimated return (95 %)", "gain over the log (95 %)", "actions never seen")
     notes = "".join(f'<p class="note">{escape(note)}</p>' for note in estimates.notes)
     return _table("Returns that the policies would earn, from the log alone", heads, rows) + notes
 
