@@ -155,10 +155,20 @@ def test_weight_decay_keeps_the_policy_from_fitting_the_noise_of_actions() -> No
     assert off["auto"] < 0.9 * off[0.0]
 
 
-def test_a_larger_log_has_less_weight_decay() -> None:
-    small, large = (GPCAnchor().prepare(journey(rows)).algorithm.weight_decay for rows in (1200, 40_020))
-    assert small == 1.0
-    assert large == pytest.approx(10_000 / 40_020)
+def test_only_a_small_log_is_learnt_in_halves_and_with_weight_decay() -> None:
+    prepared = [GPCAnchor().prepare(journey(rows)) for rows in (1200, 40_020, 120_000)]
+    assert [each.algorithm.weight_decay for each in prepared] == [1.0, pytest.approx(10_000 / 40_020), 0.0]
+    assert [each.algorithm.halves for each in prepared] == [True, True, False]
+    assert [each.rows.extra is None for each in prepared] == [False, False, True]
+    assert "120,000 rows" in prepared[2].notes["halves"]
+
+
+def test_what_a_user_says_about_halves_holds_for_any_log() -> None:
+    settled = [
+        GPCAnchor(halves=halves).prepare(journey(rows)).algorithm.halves
+        for halves, rows in ((True, 120_000), (False, 1200))
+    ]
+    assert settled == [True, False]
 
 
 def test_a_user_learns_that_the_log_is_too_small_to_improve_on(

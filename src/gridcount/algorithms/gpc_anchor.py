@@ -5,9 +5,9 @@ TD3 in the units of the log. State cells follow the log (counts.adaptive). Rewar
 of its returns (counts.units). In each cell the standard deviation of the log's actions, sigma(s), is the unit
 of distance between actions, and the log's own count of an action, n(s, a), measures how reliable its value
 is. Critics are penalised where the count is low, and the policy is pulled to the log's action: strongly where
-the log's actions are similar, weakly where they vary. Each of the two critics learns from half of the
-episodes. Where their slopes disagree the log is too small to tell which action is better, and the policy
-imitates.
+the log's actions are similar, weakly where they vary. In a small log each of the two critics learns from
+half of the episodes. Where their slopes disagree the log is too small to tell which action is better, and the
+policy imitates.
 """
 
 from collections.abc import Mapping
@@ -56,6 +56,7 @@ SKEWNESS_ROWS = 100_000  # from which the order of columns is made
 LEAST_RATE = 0.02  # of the policy's rate, at the end of the schedule
 # agreement of the critics' slopes below which the policy imitates, and above which it follows them fully
 NOISE, SIGNAL = 0.4, 0.6
+SMALL_LOG = 100_000  # rows up to which the critics learn from halves, and the policy's weights decay
 DECAY_ROWS = 10_000  # the weight decay is 1 in a log of as many rows or fewer
 BLOCKS = 16  # parts that a log is divided into, at least, before they are dealt to the two critics
 
@@ -89,6 +90,8 @@ class GPCAnchor(TD3Fields):
     layer_norm: bool = True  # LayerNorm in the critics
     target_step: Step = 0.01  # how far the target networks move per update (tau)
     policy_every: Whole = 1  # critic updates per update of the policy and the targets
+    policy_rate: Positive = 1e-3  # Adam step of the policy
+    critic_rate: Positive = 1e-3  # Adam step of the critics
     # weight of the squared distance to the log's action in deviations (lambda); values are divided by their
     # gain
     anchor: Weight = 0.2
@@ -111,10 +114,11 @@ class GPCAnchor(TD3Fields):
     # divisor of rewards; auto: such that the log's returns have the spread value_spread
     reward_unit: Positive | Literal["auto"] = "auto"
     value_spread: Positive = 10.0  # standard deviation of the log's discounted returns, as networks see them
-    # each critic learns from half of the episodes, and the policy follows their slopes as far as they agree
-    halves: bool = True
+    # each critic learns from half of the episodes, and the policy follows their slopes as far as they agree;
+    # auto: in logs of at most 100,000 rows
+    halves: bool | Literal["auto"] = "auto"
     # decay of the policy's weights per step of AdamW, so that it does not fit the noise of a small log's
-    # actions; auto: 10,000 / rows, at most 1
+    # actions; auto: 10,000 / rows, at most 1, in logs of at most 100,000 rows, else 0
     weight_decay: Weight | Literal["auto"] = "auto"
     rows_per_cell: Whole = 128  # rows of the log in a state cell, at least
     bins: Whole = 20  # partitions of each action dimension in which the log's actions are counted
@@ -146,12 +150,17 @@ class GPCAnchor(TD3Fields):
         if self.q_floor == "auto":
             settled = replace(settled, q_floor=units.worst)
             notes["q_floor"] = f"{units.worst:.4g}: the worst discounted return of the log"
+        small = len(data) <= SMALL_LOG
+        size = f"the log has {len(data):,} rows, {'at most' if small else 'more than'} {SMALL_LOG:,}"
+        if self.halves == "auto":
+            settled = replace(settled, halves=small)
+            notes["halves"] = f"{'yes' if small else 'no'}: {size}"
         if self.weight_decay == "auto":
-            settled = replace(settled, weight_decay=min(1.0, DECAY_ROWS / len(data)))
-            notes["weight_decay"] = (
-                f"{settled.weight_decay:.3g}: {DECAY_ROWS:,} / {len(data):,} rows, at most 1"
+            settled = replace(settled, weight_decay=min(1.0, DECAY_ROWS / len(data)) if small else 0.0)
+            notes["weight_decay"] = f"{settled.weight_decay:.3g}: " + (
+                f"{DECAY_ROWS:,} / {len(data):,} rows, at most 1" if small else size
             )
-        half = second_half(np.asarray(data.episode_end)) if self.halves else None
+        half = second_half(np.asarray(data.episode_end)) if settled.halves else None
         rows = data.rows()._replace(state_cell=here, next_state_cell=there, extra=half)
         return Prepared(settled, rows, notes)
 
@@ -203,7 +212,7 @@ class GPCAnchor(TD3Fields):
             return loss_in + self.ood_weight * gap, {"loss_in": loss_in, "gap": gap, "q_data": q_data.mean()}
 
         learner, metrics = step_critics(self, learner, critic_loss)
-        loss = anchored(self.anchor, learner.critics, batch, deviation, self.halves)
+        loss = anchored(self.anchor, learner.critics, batch, deviation, bool(self.halves))
         learner, policy_metrics = step_policy(
             self, learner, loss, rate=self._rate(learner.updates), decay=number(self.weight_decay)
         )
