@@ -42,7 +42,7 @@ def learn(algorithm: Any, data: Transitions, updates: int, seed: int = 0) -> tup
     prepared = algorithm.prepare(data)
     state = prepared.algorithm.init(jax.random.key(seed), prepared.rows)
     rows = jax.tree.map(jnp.asarray, prepared.rows)
-    state, _ = jax.jit(make_block(prepared.algorithm, updates))(
+    state, _ = jax.jit(make_block(prepared.algorithm, updates), compiler_options=OPTIMISED)(
         state, rows, jax.random.key(seed + 1), jnp.asarray(0)
     )
     return prepared, state

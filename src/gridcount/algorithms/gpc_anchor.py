@@ -68,6 +68,7 @@ class AnchorState(NamedTuple):
     acting_policy: Deterministic  # an average over recent updates
     deviation: Array  # [cells, action_dim] sigma: how far the log's actions spread in a cell
     counts: ActionCounts  # n: how often the log has an action in a cell
+    usual: Array  # [cells] the mean of 1 / sqrt(n + 1) over the log's own actions in a cell
     columns: Array  # the observation's columns that networks see, in their order
     normaliser: Normaliser
 
@@ -169,11 +170,13 @@ class GPCAnchor(TD3Fields):
         columns, normaliser = varying_columns(rows.observation)
         learner = init_networks(self, key, len(columns), rows.action.shape[1])
         cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
+        counts = ActionCounts.fit(rows.state_cell, cells, rows.action, self.bins)
         return AnchorState(
             learner,
             jax.jit(partial(jax.tree.map, jnp.copy))(learner.policy),  # one program, not one per shape
             jnp.asarray(log_deviation(rows.state_cell, cells, rows.action)),
-            jax.tree.map(jnp.asarray, ActionCounts.fit(rows.state_cell, cells, rows.action, self.bins)),
+            jax.tree.map(jnp.asarray, counts),
+            jnp.asarray(counts.usual_uncertainty(rows.state_cell, rows.action)),
             jnp.asarray(columns),
             normaliser,
         )
@@ -193,7 +196,8 @@ class GPCAnchor(TD3Fields):
             learner.target_policy(batch.next_observation), self.smoothing * next_deviation, next_key
         )
         next_count = state.counts(batch.next_state_cell, next_action)
-        cost = log_uncertainty(next_count, (1 - self.discount) * self.support_cost * self.value_spread)
+        excess = jnp.maximum(log_uncertainty(next_count, 1.0) - state.usual[batch.next_state_cell], 0.0)
+        cost = (1 - self.discount) * self.support_cost * self.value_spread * excess
         target = jnp.maximum(
             bellman_target(self, learner, batch, next_action, cost), self._scaled(number(self.q_floor))
         )

@@ -170,6 +170,21 @@ class ActionCounts(NamedTuple):
         visited part."""
         return self.each(cell, action).min(axis=1)
 
+    def usual_uncertainty(self, cell: Any, action: Any) -> NDArray[np.float32]:
+        """[cells] the mean of 1 / sqrt(n + 1) over a cell's rows, n being the count of a row's own action.
+
+        A cell without rows has the mean of the whole log.
+        """
+        cells = len(self.counts)
+        total, rows_in = np.zeros(cells), np.zeros(cells)
+        for rows in chunks(len(cell), self.counts.shape[1]):
+            here = np.asarray(cell[rows])
+            uncertainty = 1 / np.sqrt(self(here, np.asarray(action[rows])) + 1)
+            total += np.bincount(here, uncertainty, minlength=cells)
+            rows_in += np.bincount(here, minlength=cells)
+        mean = total.sum() / rows_in.sum()
+        return np.where(rows_in > 0, total / np.maximum(rows_in, 1), mean).astype(np.float32)
+
     def each(self, cell: Any, action: Any) -> Any:
         """[rows, action_dim] each dimension's count."""
         dims = self.counts.shape[1]
