@@ -171,3 +171,11 @@ def test_on_and_off_are_not_each_others_neighbours() -> None:
     action = np.where(np.arange(100) % 2 == 0, -1.0, 1.0).astype(np.float32)[:, None]
     counts = ActionCounts.fit(np.zeros(100, np.int32), 1, action, 20)
     assert counts(np.zeros(3, np.int32), np.array([[-1.0], [0.0], [1.0]], np.float32)).tolist() == [50, 0, 50]
+
+
+def test_the_usual_uncertainty_is_the_mean_over_a_cells_own_actions() -> None:
+    cell = np.array([0, 0, 0, 0, 2], np.int32)
+    action = np.array([[-0.9], [-0.9], [-0.9], [0.9], [0.5]], np.float32)
+    usual = ActionCounts.fit(cell, 3, action, 10).usual_uncertainty(cell, action)
+    own = [1 / np.sqrt(4)] * 3 + [1 / np.sqrt(2)]  # three rows with an action that is there three times
+    assert usual == pytest.approx([np.mean(own), np.mean([*own, 1 / np.sqrt(2)]), 1 / np.sqrt(2)])

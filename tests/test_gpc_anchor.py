@@ -142,6 +142,31 @@ def test_acting_as_the_log_does_costs_nothing_so_a_policy_does_not_end_its_episo
     assert actions(prepared, state, np.full((1, 1), -1, np.float32))[0, 0] < 0
 
 
+def test_the_policy_imitates_what_returned_more() -> None:
+    rng = np.random.default_rng(9)
+    better = rng.random(2000) < 0.2
+    action = rng.normal(np.where(better, 0.5, -0.5), 0.05).astype(np.float32)[:, None]
+    state, done = rng.uniform(-1, 1, (2000, 2)).astype(np.float32), np.ones(2000, np.bool_)
+    log = Transitions(state, action, better.astype(np.float32), state, done, done)
+    clone = {**SMALL, "anchor": 100.0, "halves": False, "weight_decay": 0.0}
+    weighing, alike = (
+        actions(*learn(GPCAnchor(**clone, merit=merit), log, 1000), state[:200]).mean()
+        for merit in (3.0, 0.0)
+    )
+    assert alike == pytest.approx(action.mean(), abs=0.1)
+    assert weighing > 0.3
+
+
+def test_the_merit_of_a_row_is_relative_to_its_cell() -> None:
+    """Where every row returns the same, all weigh alike, however little that is."""
+    rng = np.random.default_rng(3)
+    place = np.repeat([-1.0, 1.0], 1000).astype(np.float32)[:, None]
+    action = (0.5 * place + rng.normal(0, 0.05, (2000, 1))).astype(np.float32)
+    done = np.ones(2000, np.bool_)
+    rows = GPCAnchor(merit=3.0).prepare(Transitions(place, action, place[:, 0], place, done, done)).rows
+    assert rows.extra["weight"] == pytest.approx(np.ones(2000))
+
+
 def test_a_habit_of_the_log_is_kept() -> None:
     prepared, state = learn(GPCAnchor(**SMALL), habit(), 1500)
     assert np.abs(actions(prepared, state, habit().observation[:200]) - 0.9).max() < 0.2
@@ -176,11 +201,13 @@ def test_weight_decay_keeps_the_policy_from_fitting_the_noise_of_actions() -> No
     assert off["auto"] < 0.9 * off[0.0]
 
 
-def test_only_a_small_log_is_learnt_in_halves_and_with_weight_decay() -> None:
+def test_only_a_small_log_is_learnt_in_halves_with_weight_decay_and_all_rows_alike() -> None:
     prepared = [GPCAnchor().prepare(journey(rows)) for rows in (1200, 40_020, 120_000)]
     assert [each.algorithm.weight_decay for each in prepared] == [1.0, pytest.approx(10_000 / 40_020), 0.0]
     assert [each.algorithm.halves for each in prepared] == [True, True, False]
-    assert [each.rows.extra is None for each in prepared] == [False, False, True]
+    assert ["half" in each.rows.extra for each in prepared] == [True, True, False]
+    assert [each.algorithm.merit for each in prepared] == [0.0, 0.0, 3.0]
+    assert [bool(np.ptp(each.rows.extra["weight"])) for each in prepared] == [False, False, True]
     assert "120,000 rows" in prepared[2].notes["halves"]
 
 
@@ -325,9 +352,13 @@ def test_values_are_told_in_the_logs_own_units() -> None:
     assert float(metrics["q_data"]) == pytest.approx(float(log.reward.mean()), rel=0.2)
 
 
+def some_rows() -> Any:
+    """Rows as an update sees them, of different merits."""
+    return jax.tree.map(lambda column: jnp.asarray(column[:64]), GPCAnchor(merit=3.0).prepare(journey()).rows)
+
+
 def test_the_policys_loss_weighs_values_by_what_a_deviation_gains() -> None:
-    log = journey()
-    rows = jax.tree.map(lambda column: jnp.asarray(column[:64]), log.rows())
+    rows = some_rows()
     critics = Critics(2, 3, 2, (16,), jax.random.key(0))
     louder = jax.tree.map(lambda leaf: leaf, critics)
     louder.members.weights[-1] = 100 * louder.members.weights[-1]
@@ -345,7 +376,7 @@ def test_the_policys_loss_weighs_values_by_what_a_deviation_gains() -> None:
 
 
 def test_where_the_critics_disagree_the_policy_clones_all_rows_alike() -> None:
-    rows = jax.tree.map(lambda column: jnp.asarray(column[:64]), journey().rows())
+    rows = some_rows()
     alike = jax.tree.map(
         lambda leaf: jnp.stack([leaf[0], leaf[0]]), Critics(2, 3, 2, (16,), jax.random.key(0))
     )

@@ -33,7 +33,7 @@ from gridcount.algorithms.td3 import (
     step_policy,
 )
 from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
-from gridcount.counts.units import RewardUnits
+from gridcount.counts.units import RewardUnits, returns_to_go
 from gridcount.losses import (
     counted_gap_loss,
     deviations_apart,
@@ -56,8 +56,10 @@ SKEWNESS_ROWS = 100_000  # from which the order of columns is made
 LEAST_RATE = 0.02  # of the policy's rate, at the end of the schedule
 # agreement of the critics' slopes below which the policy imitates, and above which it follows them fully
 NOISE, SIGNAL = 0.4, 0.6
-SMALL_LOG = 100_000  # rows up to which the critics learn from halves, and the policy's weights decay
+SMALL_LOG = 100_000  # rows up to which critics learn from halves, weights decay and merit does not count
 DECAY_ROWS = 10_000  # the weight decay is 1 in a log of as many rows or fewer
+MERIT = 3.0  # in a log that is not small
+MERIT_LIMIT = 5.0  # the weight of a row is at most exp(this) times that of a row of average merit
 BLOCKS = 16  # parts that a log is divided into, at least, before they are dealt to the two critics
 
 
@@ -97,8 +99,12 @@ class GPCAnchor(TD3Fields):
     # gain
     anchor: Weight = 0.2
     pessimism: Weight = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
+    # how much more the policy is pulled to rows that returned more than others of their cell, and less to the
+    # others (eta): a row weighs exp(eta * more), in units of the spread of returns; auto: 3, and 0 in logs of
+    # at most 100,000 rows, where what returned more may have been luck
+    merit: Weight | Literal["auto"] = "auto"
     # what acting where the log never did costs over the horizon, in units of the spread of its returns
-    # (kappa)
+    # (kappa); actions as well known as the log's own in that cell cost nothing
     support_cost: Weight = 6.0
     # weight of the gap between values of the policy's actions and the log's, as in GPC-SAC
     ood_weight: Weight = 0.5
@@ -161,8 +167,13 @@ class GPCAnchor(TD3Fields):
             notes["weight_decay"] = f"{settled.weight_decay:.3g}: " + (
                 f"{DECAY_ROWS:,} / {len(data):,} rows, at most 1" if small else size
             )
-        half = second_half(np.asarray(data.episode_end)) if settled.halves else None
-        rows = data.rows()._replace(state_cell=here, next_state_cell=there, extra=half)
+        if self.merit == "auto":
+            settled = replace(settled, merit=0.0 if small else MERIT)
+            notes["merit"] = f"{settled.merit:g}: {size}"
+        extra = {"weight": settled._row_weight(data, here, cells.n_cells)}
+        if settled.halves:
+            extra["half"] = second_half(np.asarray(data.episode_end))
+        rows = data.rows()._replace(state_cell=here, next_state_cell=there, extra=extra)
         return Prepared(settled, rows, notes)
 
     def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> AnchorState:
@@ -203,7 +214,9 @@ class GPCAnchor(TD3Fields):
         )
         count = state.counts(batch.state_cell, action)
         uncertainty = log_uncertainty(count, self.pessimism * self.value_spread)
-        share = 2 * jnp.stack([1 - batch.extra, batch.extra]) if self.halves else jnp.ones((2, 1))
+        share = jnp.ones((2, 1))
+        if self.halves:
+            share = 2 * jnp.stack([1 - batch.extra["half"], batch.extra["half"]])
 
         def critic_loss(critics: Critics) -> tuple[Array, Metrics]:
             # One pass through the networks for both terms, with fewer and larger matrices.
@@ -251,6 +264,18 @@ class GPCAnchor(TD3Fields):
             return f"{text} Below {SIGNAL:.0%} the policy follows them in part: a larger log may allow more."
         return text
 
+    def _row_weight(self, data: Transitions, cell: Any, n_cells: int) -> Any:
+        """[rows] exp(eta * advantage), on average 1: the advantage of a row is its return-to-go less the mean
+        of its cell's, in spreads of the log's returns."""
+        reward = np.asarray(data.reward, np.float64) - number(self.reward_level)
+        ends = np.asarray(data.terminated), np.asarray(data.episode_end)
+        returns = returns_to_go(reward, *ends, self.discount)
+        mean = np.bincount(cell, returns, n_cells) / np.maximum(np.bincount(cell, minlength=n_cells), 1)
+        spread = number(self.reward_unit) * self.value_spread
+        merit = number(self.merit) * (returns - mean[cell]) / spread
+        weight = np.exp(np.clip(merit, -MERIT_LIMIT, MERIT_LIMIT))
+        return (weight / weight.mean()).astype(np.float32)
+
     def _noisy(self, action: Array, deviation: Array, key: Array) -> Array:
         """An action with clipped Gaussian noise of a deviation, within [-1, 1]."""
         noise = jnp.clip(jax.random.normal(key, action.shape), -self.smoothing_limit, self.smoothing_limit)
@@ -291,7 +316,7 @@ def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array, ha
         gain = jnp.sqrt(((slope * deviation) ** 2).sum(axis=-1).mean()) + 1e-8
         # has the gradient of trust * Q / gain in the policy
         climbed = (jax.lax.stop_gradient(trust * slope / gain) * action).sum(axis=-1).mean()
-        weighted = deviations_apart(action, batch.action, deviation).mean()
+        weighted = (batch.extra["weight"] * deviations_apart(action, batch.action, deviation)).mean()
         plain = squared_distance(action, batch.action).mean() / (deviation**2).mean()
         distance = trust * weighted + (1 - trust) * plain
         metrics = {"q_policy": q.mean(), "gain": gain, "imitation": distance, "agreement": agreement}
