@@ -5,9 +5,9 @@ TD3 in the units of the log. State cells follow the log (counts.adaptive). Rewar
 of its returns (counts.units). In each cell the standard deviation of the log's actions, sigma(s), is the unit
 of distance between actions, and the log's own count of an action, n(s, a), measures how reliable its value
 is. Critics are penalised where the count is low, and the policy is pulled to the log's action: strongly where
-the log's actions are similar, weakly where they vary. In a small log each of the two critics learns from
-half of the episodes. Where their slopes disagree the log is too small to tell which action is better, and the
-policy imitates.
+the log's actions are similar, weakly where they vary, and more to rows that returned more than others of
+their cell. In a small log each of the two critics learns from half of the episodes. Where their slopes
+disagree the log is too small to tell which action is better, and the policy imitates.
 """
 
 from collections.abc import Mapping
@@ -303,8 +303,9 @@ def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array, ha
 
     Q is the smaller of both critics', and `gain` the root mean square of |sigma dQ/da|: the change of Q when
     the action moves by one deviation. It makes the loss independent of the scale and level of rewards. The
-    distance is |(pi(s) - a) / sigma(s)|^2 as far as the critics are trusted, else |pi(s) - a|^2 with one
-    deviation for all states: rows where the log's actions vary most must not be imitated least.
+    distance is |(pi(s) - a) / sigma(s)|^2, times the row's weight by merit, as far as the critics are trusted,
+    else |pi(s) - a|^2 with one deviation for all states: rows where the log's actions vary most must not be
+    imitated least.
     """
 
     def loss(policy: Deterministic) -> tuple[Array, Metrics]:
