@@ -1,11 +1,11 @@
 """One trial of GPC-Anchor's settings: python benchmarks/choosing.py OUT "what is tried" --set dosing --seed 10.
 
 Settings are chosen on re-collected hopper-medium and pen-expert, on generated maze2d-large and on the plants
-fan and dosing, with seeds 10 and 11; everything else is measured with what was chosen. maze2d-umaze is there
-to look for causes, not to choose. The seed is that of
-training, and of a plant's log too. A trial's scores along training, and on a plant what the last policy
-gains over those who made the log, are added to results/choosing/trials.json. Fields of the algorithm are
-changed with --field anchor=0.1. A change of the code is named in the trial's words.
+fan and dosing, with seeds 10 and 11; everything else is measured with what was chosen. maze2d-umaze and
+walker2d-medium-replay are there to look for causes. The seed is that of training, and of a plant's log too. A
+trial's scores along training, and on a plant what the last policy gains over those who made the log, are
+added to results/choosing/trials.json. Fields of the algorithm are changed with --field anchor=0.1. A change
+of the code is named in the trial's words.
 """
 
 import argparse
@@ -20,8 +20,12 @@ import gridcount as gc
 from gridcount.envs.plant_logs import behaviour_of, log_of
 
 PLANTS = {"dosing": (20_000, (0.0, 10.0)), "fan": (30_000, (0.0, 100.0))}  # rows, range of the action
-FILES = {"hopper-medium": "hopper-medium-v2", "pen-expert": "pen-expert-v1"}
-EPISODES = {"hopper-medium": 20, "pen-expert": 50, "maze2d-large": 20, "maze2d-umaze": 50}
+FILES = {
+    "hopper-medium": "hopper-medium-v2",
+    "pen-expert": "pen-expert-v1",
+    "walker2d-medium-replay": "walker2d-medium-replay-v2",
+}
+EPISODES = dict.fromkeys((*FILES, "maze2d-large"), 20) | {"pen-expert": 50, "maze2d-umaze": 50}
 PLANT_EPISODES, GAIN_EPISODES = 100, 400
 STARTS = 1000  # the seed of the starts from which a gain is measured
 KEPT = Path(__file__).parent.parent / "results" / "choosing" / "trials.json"
