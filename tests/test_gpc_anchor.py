@@ -19,7 +19,7 @@ from gridcount.algorithms.contract import act
 from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored, second_half
 from gridcount.algorithms.td3 import TD3
 from gridcount.cli import main
-from gridcount.losses import slope_agreement
+from gridcount.losses import slope_agreement, tail_step
 from gridcount.networks import Critics, Deterministic
 from gridcount.transitions import Transitions
 
@@ -29,7 +29,6 @@ SMALL: dict[str, Any] = {
     "batch_size": 64,
     "policy_rate": 1e-3,
     "critic_rate": 1e-3,
-    "average_step": 0.01,
 }
 
 
@@ -63,9 +62,7 @@ def test_the_policy_takes_the_best_of_what_the_log_has() -> None:
     prepared, state = learn(GPCAnchor(**SMALL), bandit(), 2000)
     taken = actions(prepared, state, PROBE)
     assert EDGE - 0.45 < taken.mean() < EDGE + 0.1
-    td3, free = learn(
-        TD3(**{name: value for name, value in SMALL.items() if name != "average_step"}), bandit(), 2000
-    )
+    td3, free = learn(TD3(**SMALL), bandit(), 2000)
     assert (
         actions(td3, free, PROBE).mean() > EDGE + 0.3
     )  # without counts and anchor it believes what it extrapolates
@@ -109,7 +106,8 @@ def fork(rows: int = 4000) -> Transitions:
 
 def test_the_policy_prefers_states_in_which_it_can_stay_in_the_log() -> None:
     free: dict[str, Any] = {**SMALL, "discount": 0.5, "q_floor": -10.0, "anchor": 0.02}
-    free |= {"ood_weight": 0.0, "halves": False, "weight_decay": 0.0}  # the cost alone
+    # the cost alone, and the last policy
+    free |= {"ood_weight": 0.0, "halves": False, "weight_decay": 0.0, "average_share": 0.0, "batch_size": 256}
     start = np.zeros((1, 1), np.float32)
     careless, careful = (
         [
@@ -400,34 +398,22 @@ def test_where_the_critics_disagree_the_policy_clones_all_rows_alike() -> None:
     assert not np.allclose(agreed, apart, rtol=0.1, atol=1e-3)
 
 
-def test_the_policys_rate_falls_in_the_second_half_of_the_schedule() -> None:
-    algorithm = GPCAnchor(schedule_updates=1000)
-    rates = [float(algorithm._rate(jnp.asarray(done))) for done in (0, 500, 750, 1000, 2000)]
-    np.testing.assert_allclose(rates, [1, 1, 0.5, 0.02, 0.02], rtol=1e-6)
-
-
-def test_the_schedule_is_the_runs_and_stays_it_when_a_run_is_made_longer(
-    tmp_path: Path, make_log: MakeLog
-) -> None:
-    log = make_log()
-    path = tmp_path / "log.npz"
-    names: dict[str, Any] = {"observations": log.observation, "actions": log.action, "rewards": log.reward}
-    np.savez(path, **names, terminals=log.terminated, timeouts=log.episode_end & ~log.terminated)
-    words = [
-        "train",
-        str(path),
-        "--hidden",
-        "8",
-        "--batch-size",
-        "16",
-        "--no-plot",
-        "--run",
-        str(tmp_path / "run"),
-    ]
-    assert main([*words, "--updates", "20"]) == 0
-    assert main([*words, "--updates", "30", "--resume"]) == 0
-    recorded = json.loads((tmp_path / "run/config.json").read_text())
-    assert (recorded["algorithm"], recorded["fields"]["schedule_updates"]) == ("gpc-anchor", 20)
+def test_the_acting_policy_averages_the_last_part_of_all_updates(make_log: MakeLog) -> None:
+    algorithm = GPCAnchor(hidden=(4,), batch_size=8, average_share=0.5)
+    prepared, state = algorithm.prepare(make_log()), None
+    rows = jax.tree.map(jnp.asarray, prepared.rows)
+    state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
+    first = jax.tree.map(jnp.copy, state.acting_policy.trunk.weights[0])
+    learnt = []
+    for update in range(60):
+        batch = jax.tree.map(lambda column: column[:8], rows)
+        state, _ = jax.jit(prepared.algorithm.update)(state, batch, jax.random.key(update))
+        learnt.append(np.asarray(state.learner.policy.trunk.weights[0]))
+    share = np.arange(60) + 1.0  # with a share of 1/2 the k-th of t updates counts in proportion to k
+    expected = np.tensordot(share / share.sum(), np.stack(learnt), axes=1)
+    np.testing.assert_allclose(state.acting_policy.trunk.weights[0], expected, rtol=1e-4, atol=1e-6)
+    assert not np.allclose(expected, first)
+    assert [float(tail_step(jnp.asarray(done), 0.0)) for done in (1, 1000)] == [1, 1]  # the last alone
 
 
 def test_a_published_dataset_without_its_name_trains_to_the_same_bits(tmp_path: Path) -> None:

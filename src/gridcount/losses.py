@@ -79,12 +79,22 @@ def temperature_loss(log_temperature: Array, log_prob: Array, target_entropy: fl
     return -(log_temperature * jax.lax.stop_gradient(log_prob + target_entropy)).mean()
 
 
-def polyak(target: Tree, online: Tree, step: float) -> Tree:
+def polyak(target: Tree, online: Tree, step: Array | float) -> Tree:
     """Move the target network a step towards the online one."""
-    if step == 1:
+    if not isinstance(step, Array) and step == 1:
         return jax.tree.map(jnp.copy, online)  # type: ignore[no-any-return]
     moved: Tree = jax.tree.map(lambda old, new: old + step * (new - old), target, online)
     return moved
+
+
+def tail_step(updates: Array, share: float) -> Array:
+    """The step of a moving average over the last part of all updates so far: 1 / (1 + share * (t - 1)).
+
+    With eta = 1 / share - 1 it is the polynomial-decay averaging of Shamir and Zhang (2013,
+    arXiv:1212.1824): after t updates the k-th counts in proportion to about k^eta. So the average forgets
+    the start of a run of any length. A share of 0 keeps the last alone, 1 the mean of all.
+    """
+    return 1 / (1 + share * (updates - 1.0))
 
 
 def count_uncertainty(count: Array, epoch: Array, pessimism: float) -> Array:

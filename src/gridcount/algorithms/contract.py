@@ -1,7 +1,7 @@
 """The interface of every algorithm: its hyper-parameters, `prepare` on the data, and three pure functions."""
 
 from collections.abc import Callable
-from dataclasses import field, fields, replace
+from dataclasses import field, fields
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from jax import Array
@@ -41,8 +41,7 @@ def renamed(default: Any, **names: str) -> Any:
 
 
 def run_length(default: Any) -> Any:
-    """A field that should be the run's number of updates, such as the length of a schedule; "auto" is
-    replaced by it."""
+    """A field that should be the run's number of updates, such as the length of a schedule."""
     return field(default=default, metadata={"run_length": True})
 
 
@@ -60,13 +59,6 @@ def pretraining_fields(algorithm: Any) -> dict[str, str]:
     """The fields of an algorithm that count updates before training, and what is learnt in them."""
     marked = {each.name: each.metadata.get("pretraining") for each in fields(algorithm)}
     return {name: what for name, what in marked.items() if what}
-
-
-def with_run_length(algorithm: Any, updates: int, before: dict[str, Any]) -> Any:
-    """The algorithm with each such field that is "auto" set to a run's updates, or to what the run had
-    before it was resumed."""
-    open_fields = [name for name in run_length_fields(algorithm) if getattr(algorithm, name) == "auto"]
-    return replace(algorithm, **{name: before.get(name, updates) for name in open_fields})
 
 
 def with_new_names(algorithm: type[Any], recorded: dict[str, Any]) -> dict[str, Any]:

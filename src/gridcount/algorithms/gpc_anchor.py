@@ -20,9 +20,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report, run_length
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import number
-from gridcount.algorithms.ranges import Number, Positive, Step, Weight, Whole
+from gridcount.algorithms.ranges import Number, Positive, Share, Step, Weight, Whole
 from gridcount.algorithms.td3 import (
     PolicyLoss,
     TD3Fields,
@@ -41,6 +41,7 @@ from gridcount.losses import (
     polyak,
     slope_agreement,
     squared_distance,
+    tail_step,
     weighted_bellman_loss,
 )
 from gridcount.networks import Critics, Deterministic, Normaliser, column_moments
@@ -50,10 +51,8 @@ from gridcount.transitions import Batch, Transitions
 # a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
 PRIOR_ROWS = 8
 LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action counts as constant
-STEADY = 0.5  # share of the schedule after which the policy's rate falls
 ROUNDING = 1e-6  # a deviation below this share of the mean is an error of 32-bit numbers
 SKEWNESS_ROWS = 100_000  # from which the order of columns is made
-LEAST_RATE = 0.02  # of the policy's rate, at the end of the schedule
 # agreement of the critics' slopes below which the policy imitates, and above which it follows them fully
 NOISE, SIGNAL = 0.4, 0.6
 SMALL_LOG = 100_000  # rows up to which critics learn from halves, weights decay and merit does not count
@@ -67,7 +66,7 @@ class AnchorState(NamedTuple):
     """TD3's state, the acting policy, and statistics of the log."""
 
     learner: TD3State
-    acting_policy: Deterministic  # an average over recent updates
+    acting_policy: Deterministic  # an average over the last part of the updates so far
     deviation: Array  # [cells, action_dim] sigma: how far the log's actions spread in a cell
     counts: ActionCounts  # n: how often the log has an action in a cell
     usual: Array  # [cells] the mean of 1 / sqrt(n + 1) over the log's own actions in a cell
@@ -97,7 +96,7 @@ class GPCAnchor(TD3Fields):
     critic_rate: Positive = 1e-3  # Adam step of the critics
     # weight of the squared distance to the log's action in deviations (lambda); values are divided by their
     # gain
-    anchor: Weight = 0.2
+    anchor: Weight = 0.3
     pessimism: Weight = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
     # how much more the policy is pulled to rows that returned more than others of their cell, and less to the
     # others (eta): a row weighs exp(eta * more), in units of the spread of returns; auto: 3, and 0 in logs of
@@ -129,9 +128,8 @@ class GPCAnchor(TD3Fields):
     weight_decay: Weight | Literal["auto"] = "auto"
     rows_per_cell: Whole = 128  # rows of the log in a state cell, at least
     bins: Whole = 20  # partitions of each action dimension in which the log's actions are counted
-    average_step: Step = 0.001  # how far the acting policy moves towards the learning one per update
-    # the policy's rate falls over the second half; auto: of the run
-    schedule_updates: Whole | Literal["auto"] = run_length("auto")
+    # the acting policy is a mean of the learning one over about this share of all updates so far; 0: the last
+    average_share: Share = 0.1
 
     def prepare(self, data: Transitions) -> Prepared:
         """Automatic values from the log, and every row's cell."""
@@ -230,13 +228,11 @@ class GPCAnchor(TD3Fields):
 
         learner, metrics = step_critics(self, learner, critic_loss)
         loss = anchored(self.anchor, learner.critics, batch, deviation, bool(self.halves))
-        learner, policy_metrics = step_policy(
-            self, learner, loss, rate=self._rate(learner.updates), decay=number(self.weight_decay)
-        )
+        learner, policy_metrics = step_policy(self, learner, loss, number(self.weight_decay))
         metrics |= policy_metrics
         metrics |= {name: self._in_log_units(metrics[name]) for name in ("q_data", "q_policy")}
         metrics |= {"uncertainty": uncertainty.mean(), "unseen": (count < 1).mean()}
-        acting = polyak(state.acting_policy, learner.policy, self.average_step)
+        acting = polyak(state.acting_policy, learner.policy, tail_step(learner.updates, self.average_share))
         return state._replace(learner=learner, acting_policy=acting), metrics
 
     def actor(self, state: AnchorState) -> Actor:
@@ -288,14 +284,6 @@ class GPCAnchor(TD3Fields):
     def _in_log_units(self, value: Array) -> Array:
         """A value of the networks, in the units of the log's returns."""
         return value * number(self.reward_unit) + number(self.value_level)
-
-    def _rate(self, updates: Array) -> Array:
-        """The share of the policy's rate: 1 in the first half of the schedule, falling linearly in the
-        second."""
-        if self.schedule_updates == "auto":  # the length of the run is unknown
-            return jnp.ones(())
-        left = 1 - updates / self.schedule_updates
-        return jnp.clip(left / (1 - STEADY), LEAST_RATE, 1.0)
 
 
 def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array, halves: bool) -> PolicyLoss:

@@ -166,22 +166,22 @@ def ascend(critics: Critics, batch: Batch) -> PolicyLoss:
 
 
 def step_policy(
-    config: TD3Fields, state: TD3State, loss: PolicyLoss, rate: Array | float = 1.0, decay: float = 0.0
+    config: TD3Fields, state: TD3State, loss: PolicyLoss, decay: float = 0.0
 ) -> tuple[TD3State, Metrics]:
     """Count the update and, every `policy_every` of them, take a step of the policy on a loss and move all
     targets.
 
-    `rate` is the share of `policy_rate` that the step is taken with, and `decay` the weight decay of AdamW.
+    `decay` is the weight decay of AdamW.
 
     An update without such a step reports 0 for the policy's metrics and one with it reports them
     `policy_every` times, so that their mean over a block of updates is the mean over the steps.
     """
 
     def step(state: TD3State) -> tuple[TD3State, Metrics]:
-        adam = optax.adam(rate * config.policy_rate)
+        adam = optax.adam(config.policy_rate)
         policy, optimiser, value, metrics = descend(adam, loss, state.policy, state.policy_optimiser)
         if decay:
-            policy = decayed(policy, state.policy, rate * config.policy_rate * decay)
+            policy = decayed(policy, state.policy, config.policy_rate * decay)
         moved = state._replace(
             policy=policy,
             policy_optimiser=optimiser,

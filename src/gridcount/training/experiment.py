@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gridcount.algorithms.contract import Prepared, with_run_length
+from gridcount.algorithms.contract import Prepared
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.log import Log
 from gridcount.data.load import load, recorded_environment
@@ -52,12 +52,11 @@ class Experiment:
     def prepare(cls, plan: Plan, data: Transitions, *, resumed: Path | None = None) -> "Experiment":
         """Set the automatic values from the data, and validate the plan before a directory is created.
 
-        A resumed run must be the same experiment, and keeps its schedule. `data` is the whole log: its
-        held-out part is left out here.
+        A resumed run must be the same experiment. `data` is the whole log: its held-out part is left out
+        here.
         """
         whole, data = data, plan.split().training_part(data)
-        before = read_plan(resumed).fields if resumed else {}
-        prepared = with_run_length(plan.make_algorithm(), plan.updates, before).prepare(data)
+        prepared = plan.make_algorithm().prepare(data)
         plan = replace(plan, fields=settings(prepared.algorithm), fingerprint=fingerprint(whole))
         validate_plan(plan, prepared)
         if resumed:
