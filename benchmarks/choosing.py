@@ -1,8 +1,8 @@
 """One trial of GPC-Anchor's settings: python benchmarks/choosing.py OUT "what is tried" --set dosing --seed 10.
 
 Settings are chosen on re-collected hopper-medium and pen-expert, on generated maze2d-large and on the plants
-fan and dosing, with seeds 10 and 11; everything else is measured with what was chosen. maze2d-umaze and
-walker2d-medium-replay are there to look for causes. The seed is that of training, and of a plant's log too. A
+fan and dosing, with seeds 10 and 11; everything else is measured with what was chosen. maze2d-umaze,
+walker2d-medium-replay and halfcheetah-medium-expert are there to look for causes. The seed is that of training, and of a plant's log too. A
 trial's scores along training, and on a plant what the last policy gains over those who made the log, are
 added to results/choosing/trials.json. Fields of the algorithm are changed with --field anchor=0.1. A change
 of the code is named in the trial's words.
@@ -24,6 +24,7 @@ FILES = {
     "hopper-medium": "hopper-medium-v2",
     "pen-expert": "pen-expert-v1",
     "walker2d-medium-replay": "walker2d-medium-replay-v2",
+    "halfcheetah-medium-expert": "halfcheetah-medium-expert-v2",
 }
 EPISODES = dict.fromkeys((*FILES, "maze2d-large"), 20) | {"pen-expert": 50, "maze2d-umaze": 50}
 PLANT_EPISODES, GAIN_EPISODES = 100, 400

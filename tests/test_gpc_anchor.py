@@ -1,6 +1,5 @@
 """GPC-Anchor: stays where the log has support, improves where it has room, and does not care about units."""
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -299,13 +298,11 @@ def test_the_same_log_written_differently_gives_the_same_policy(
     change: Callable[[Transitions], Transitions],
 ) -> None:
     log, other = journey(), change(journey())
-    one, one_state = learn(GPCAnchor(**SMALL, rows_per_cell=50), log, 200)
-    two, two_state = learn(GPCAnchor(**SMALL, rows_per_cell=50), other, 200)
-    np.testing.assert_allclose(
-        actions(one, one_state, log.observation[:100]),
-        actions(two, two_state, other.observation[:100]),
-        atol=2e-3,
-    )
+    one, one_state = learn(GPCAnchor(**SMALL, rows_per_cell=50), log, 100)
+    two, two_state = learn(GPCAnchor(**SMALL, rows_per_cell=50), other, 100)
+    taken = actions(one, one_state, log.observation[:100])
+    assert np.abs(taken).max() > 0.5  # it has learnt
+    np.testing.assert_allclose(taken, actions(two, two_state, other.observation[:100]), atol=2e-3)
 
 
 def _with_constant(column: Any) -> Any:

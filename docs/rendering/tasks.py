@@ -1,0 +1,130 @@
+"""The paper's 21 tasks: what each algorithm scores, beside the log and the paper."""
+
+import json
+from typing import Any
+
+import numpy as np
+
+from gridcount.benchmark.store import read_results
+from gridcount.benchmark.suites import Suite, read_suite
+from gridcount.catalogue import family_of, normalised_score
+from gridcount.report.scores import LAST
+from rendering import ROOT, table
+
+SUITE, PAPER = "paper/table", "gpc-sac"
+UNNAMED = "stranger-"  # how `anonymous` names a log
+FAR = 10.0  # points below the paper from which a reason is asked for
+NEAR = 0.9  # of the final score
+
+Runs = dict[tuple[str, str], list[list[dict[str, Any]]]]  # dataset, algorithm -> seeds -> evaluations
+
+
+def tasks_tables() -> dict[str, str]:
+    """By marker: scores, counts of wins, and minutes of one core."""
+    suite, logs = read_suite(SUITE), json.loads((ROOT / "results" / "tasks.json").read_text())
+    runs = _runs(suite, logs)
+    return {
+        "tasks": _scores_table(suite, logs, runs),
+        "tasks-counts": _counts(suite, logs, runs),
+        "tasks-times": _times_table(suite, logs, runs),
+    }
+
+
+def _runs(suite: Suite, logs: dict[str, Any]) -> Runs:
+    """All runs of the suite; and ours on a log without its name, which trains to the same bits."""
+    found: dict[tuple[str, str], dict[int, list[dict[str, Any]]]] = {}
+    kept = ROOT / "results" / "table.parquet"
+    for row in read_results(kept) if kept.exists() else []:
+        found.setdefault((row["dataset"], row["algorithm"]), {}).setdefault(row["seed"], []).append(row)
+    ours = suite.algorithms[0]
+    for row in read_results(ROOT / "results" / "anonymous" / "results.parquet"):
+        name = _named(row["dataset"], suite)
+        if row["algorithm"] != ours or name is None or row["fingerprint"] != logs[name]["fingerprint"]:
+            continue
+        if any(each["updates"] == row["planned_updates"] for each in found.get((name, ours), {}).get(0, [])):
+            continue  # the suite has it itself
+        score = normalised_score(family_of(name) or "", row["return"])
+        found.setdefault((name, ours), {}).setdefault(row["seed"], []).append(row | {"score": score})
+    return {place: list(seeds.values()) for place, seeds in found.items()}
+
+
+def _named(unnamed: str, suite: Suite) -> str | None:
+    """The task that a log without a name was taken from."""
+    stem = unnamed.removeprefix(UNNAMED)
+    return next((name for name in suite.datasets if name.rsplit("-v", 1)[0] == stem), None)
+
+
+def _score(seeds: list[list[dict[str, Any]]] | None) -> float | None:
+    """The mean over seeds of the last evaluations."""
+    if not seeds:
+        return None
+    return float(np.mean([np.mean([row["score"] for row in rows[-LAST:]]) for rows in seeds]))
+
+
+def _scores_table(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
+    algorithms = [each for each in suite.algorithms if any(place[1] == each for place in runs)]
+    rows = []
+    for name in suite.datasets:
+        scores = {each: _score(runs.get((name, each))) for each in algorithms}
+        best = max((each for each in scores.values() if each is not None), default=None)
+        cells = ["not yet run" if each is None else _bold(each, best) for each in scores.values()]
+        paper = f"{suite.published[PAPER][name][0]:.1f}"
+        log = f"{logs[name]['score']:.1f}" if name in logs else ""
+        size = f"{logs[name]['transitions']:,}" if name in logs else ""
+        rows.append([name, size, log, *cells, paper])
+    head = " | ".join(["dataset", "rows", "the log", *algorithms, "GPC-SAC in the paper"])
+    waiting = [each for each in suite.algorithms if each not in algorithms]
+    updates = sorted({row["planned_updates"] for seeds in runs.values() for run in seeds for row in run})
+    seeds = sorted({len(found) for found in runs.values()})
+    notes = (
+        f"Mean of the last {LAST} evaluations after {' or '.join(f'{each:,}' for each in updates)} updates,"
+        f" {'/'.join(map(str, seeds))} seed each."
+    )
+    if waiting:
+        notes += f" Not yet run: {', '.join(waiting)}."
+    return f"{table(head, rows)}\n\n{notes}"
+
+
+def _bold(score: float, best: float | None) -> str:
+    return f"**{score:.1f}**" if score == best else f"{score:.1f}"
+
+
+def _counts(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
+    """How often our score reaches the log's and the paper's."""
+    ours = suite.algorithms[0]
+    scores = {name: score for name in suite.datasets if (score := _score(runs.get((name, ours)))) is not None}
+    if not scores:
+        return f"{ours} is not yet measured."
+    behaviour = {name: logs[name]["score"] for name in scores}
+    paper = {name: suite.published[PAPER][name][0] for name in scores}
+    lines = [
+        f"- {ours} scores at least what the log does on {_at_least(scores, behaviour)}.",
+        f"- It scores at least what the paper's GPC-SAC does on {_at_least(scores, paper)}.",
+    ]
+    far = [f"{name} ({score - paper[name]:+.1f})" for name, score in scores.items() if score < paper[name] - FAR]
+    lines.append(f"- More than {FAR:.0f} points below the paper: {', '.join(far) or 'none'}.")
+    return "\n".join(lines)
+
+
+def _at_least(scores: dict[str, float], other: dict[str, float]) -> str:
+    below = [f"{name} ({score - other[name]:+.1f})" for name, score in scores.items() if score < other[name]]
+    count = f"{len(scores) - len(below)} of {len(scores)}"
+    return f"{count}; below it on {', '.join(below)}" if below else count
+
+
+def _times_table(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
+    """Minutes of one core to the log's score and to most of our own last one, for seed 0."""
+    ours, rows = suite.algorithms[0], []
+    for name in suite.datasets:
+        for run in runs.get((name, ours), [])[:1]:
+            last = float(np.mean([row["score"] for row in run[-LAST:]]))
+            near = last - (1 - NEAR) * abs(last)
+            times = [_minutes(run, least) for least in (logs[name]["score"], near)]
+            rows.append([name, f"{run[-1]['seconds'] / 60:.1f}", *times])
+    head = f"dataset | minutes in all | to the log's score | to {NEAR:.0%} of its own final score"
+    return table(head, rows) if rows else "Not yet measured."
+
+
+def _minutes(run: list[dict[str, Any]], least: float) -> str:
+    found = next((row["seconds"] for row in run if row["score"] >= least), None)
+    return "never" if found is None else f"{found / 60:.1f}"
