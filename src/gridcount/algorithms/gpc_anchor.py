@@ -32,8 +32,7 @@ from gridcount.algorithms.td3 import (
     step_critics,
     step_policy,
 )
-from gridcount.counts.adaptive import SAMPLE_ROWS, ActionCounts, AdaptiveCells
-from gridcount.counts.spread import unexplained_deviation
+from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
 from gridcount.counts.units import RewardUnits, returns_to_go
 from gridcount.losses import (
     counted_gap_loss,
@@ -49,6 +48,8 @@ from gridcount.networks import Critics, Deterministic, Normaliser, column_moment
 from gridcount.policy.actor import Actor
 from gridcount.transitions import Batch, Transitions
 
+# a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
+PRIOR_ROWS = 8
 LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action counts as constant
 ROUNDING = 1e-6  # a deviation below this share of the mean is an error of 32-bit numbers
 SKEWNESS_ROWS = 100_000  # from which the order of columns is made
@@ -179,15 +180,10 @@ class GPCAnchor(TD3Fields):
         learner = init_networks(self, key, len(columns), rows.action.shape[1])
         cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
         counts = ActionCounts.fit(rows.state_cell, cells, rows.action, self.bins)
-        sample = slice(None, None, -(-len(rows.action) // SAMPLE_ROWS))
-        states = normaliser(np.asarray(rows.observation[sample], np.float32)[:, columns])
-        deviation = unexplained_deviation(
-            rows.state_cell[sample], cells, np.asarray(states), rows.action[sample]
-        )
         return AnchorState(
             learner,
             jax.jit(partial(jax.tree.map, jnp.copy))(learner.policy),  # one program, not one per shape
-            jnp.asarray(np.maximum(deviation, LEAST_DEVIATION)),
+            jnp.asarray(log_deviation(rows.state_cell, cells, rows.action)),
             jax.tree.map(jnp.asarray, counts),
             jnp.asarray(counts.usual_uncertainty(rows.state_cell, rows.action)),
             jnp.asarray(columns),
@@ -338,6 +334,16 @@ def _inner_cuts(ends: Any, longest: int) -> list[Any]:
     return [
         np.arange(start + longest, end, longest) for start, end in zip(starts[long], ends[long], strict=True)
     ]
+
+
+def log_deviation(cell: Any, n_cells: int, action: Any) -> Any:
+    """[cells, action_dim] the standard deviation of the log's actions in each cell, shrunk towards that of
+    the whole log."""
+    moments = CellMoments.of(np.asarray(cell), n_cells, action)
+    whole = CellMoments.of(np.zeros(len(cell), np.int32), 1, action).deviation[0]
+    rows = moments.rows[:, None]
+    variance = (rows * moments.deviation**2 + PRIOR_ROWS * whole**2) / (rows + PRIOR_ROWS)
+    return np.maximum(np.sqrt(variance), LEAST_DEVIATION).astype(np.float32)
 
 
 def varying_columns(observation: Any) -> tuple[Any, Normaliser]:
