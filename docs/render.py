@@ -12,6 +12,7 @@ from rendering.invariance import invariance_table
 from rendering.logs import logs_tables
 from rendering.reports import report_tables
 from rendering.service import service_texts
+from rendering.tasks import tasks_tables
 from rendering.theory import theory_tables
 from rendering.training import (
     baselines_table,
@@ -63,6 +64,9 @@ if __name__ == "__main__":
     insert(ROOT / "docs" / "tune.md", "naive", naive_table())
     for marker, text in tutorial_texts().items():
         insert(ROOT / "docs" / "tutorial.md", marker, text)
+    for marker, text in tasks_tables().items():
+        insert(ROOT / "docs" / "results.md", marker, text)
+    insert(ROOT / "README.md", "tasks-counts", tasks_tables()["tasks-counts"])
     for marker, text in report_tables().items():
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():

@@ -7,7 +7,6 @@ import numpy as np
 
 from gridcount.benchmark.store import read_results
 from gridcount.benchmark.suites import Suite, read_suite
-from gridcount.catalogue import family_of, normalised_score
 from gridcount.report.scores import LAST
 from rendering import ROOT, table
 
@@ -43,8 +42,7 @@ def _runs(suite: Suite, logs: dict[str, Any]) -> Runs:
             continue
         if any(each["updates"] == row["planned_updates"] for each in found.get((name, ours), {}).get(0, [])):
             continue  # the suite has it itself
-        score = normalised_score(family_of(name) or "", row["return"])
-        found.setdefault((name, ours), {}).setdefault(row["seed"], []).append(row | {"score": score})
+        found.setdefault((name, ours), {}).setdefault(row["seed"], []).append(row)
     return {place: list(seeds.values()) for place, seeds in found.items()}
 
 
@@ -101,7 +99,9 @@ def _counts(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
         f"- {ours} scores at least what the log does on {_at_least(scores, behaviour)}.",
         f"- It scores at least what the paper's GPC-SAC does on {_at_least(scores, paper)}.",
     ]
-    far = [f"{name} ({score - paper[name]:+.1f})" for name, score in scores.items() if score < paper[name] - FAR]
+    far = [
+        f"{name} ({score - paper[name]:+.1f})" for name, score in scores.items() if score < paper[name] - FAR
+    ]
     lines.append(f"- More than {FAR:.0f} points below the paper: {', '.join(far) or 'none'}.")
     return "\n".join(lines)
 
