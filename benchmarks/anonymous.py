@@ -27,6 +27,7 @@ from gridcount.cli import main
 from gridcount.data.load import load
 from gridcount.data.store.local import imported_names
 from gridcount.envs.plant_logs import behaviour_of, write_log
+from gridcount.training.plan import fingerprint
 
 PLANTS = {  # plant -> rows, columns of the action, their ends in the plant's units
     "tank": (20_000, "valve,heater", ("0", "0"), ("100", "100")),
@@ -76,7 +77,8 @@ def score(out: Path, results: Path) -> None:
     for name in [name for name in imported_names() if name in suite.datasets]:
         entry = kept.setdefault(name, {})
         log = load(name, memory_map=True)
-        entry["log"] = {"transitions": len(log), **summary(log.episode_returns)}
+        facts = {"transitions": len(log), "fingerprint": fingerprint(log)}
+        entry["log"] = facts | summary(log.episode_returns)
         plant = name.removeprefix(PREFIX)
         if plant in PLANTS and "behaviour" not in entry:
             entry["behaviour"] = rolled_out(behaviour_of(plant, seed=STARTS), suite.environments[name])

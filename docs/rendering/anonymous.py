@@ -11,12 +11,16 @@ from gridcount.benchmark.suites import read_suite
 from gridcount.report.scores import LAST
 from rendering import ROOT
 
+OTHER_LOG = "†"
+
 
 def anonymous_table() -> str:
     """The logs without a name: what the log's own behaviour and each algorithm's last policy return."""
     measured = json.loads((ROOT / "results" / "anonymous.json").read_text())
     suite, rows = read_suite("anonymous"), read_results(ROOT / "results" / "anonymous" / "results.parquet")
     algorithms = suite.algorithms
+    learnt_from = {(row["dataset"], row["algorithm"]): row["fingerprint"] for row in rows}
+    marked = False
     lines = [
         f"| log | its own episodes | its behaviour, rolled out | {' | '.join(algorithms)} |",
         "|---" * (3 + len(algorithms)) + "|",
@@ -25,12 +29,19 @@ def anonymous_table() -> str:
         entry = measured[name]
         policies = _last_evaluations(rows, name) | entry.get("policies", {})
         best = max((each["mean"] for each in policies.values()), default=math.inf)
-        cells = [_with_error(policies.get(each), best) for each in algorithms]
+        own = entry["log"]["fingerprint"]
+        others = {each for each in policies if learnt_from.get((name, each), own) != own}
+        marked = marked or bool(others)
+        cells = [
+            _with_error(policies.get(each), best) + (OTHER_LOG if each in others else "")
+            for each in algorithms
+        ]
         behaviour = _with_error(entry.get("behaviour"), math.inf, missing="")
         lines.append(
             f"| {name} | {_with_error(entry['log'], math.inf)} | {behaviour} | {' | '.join(cells)} |"
         )
-    return "\n".join([*lines, "", *_anonymous_goals(measured, algorithms[0])])
+    note = [f"{OTHER_LOG} Trained on another log of the same policies."] if marked else []
+    return "\n".join([*lines, "", *_anonymous_goals(measured, algorithms[0]), *note])
 
 
 def anonymous_times() -> str:

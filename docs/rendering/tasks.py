@@ -11,7 +11,6 @@ from gridcount.report.scores import LAST
 from rendering import ROOT, table
 
 SUITE, PAPER = "paper/table", "gpc-sac"
-UNNAMED = "stranger-"  # how `anonymous` names a log
 FAR = 10.0  # points below the paper from which a reason is asked for
 NEAR = 0.9  # of the final score
 
@@ -35,21 +34,13 @@ def _runs(suite: Suite, logs: dict[str, Any]) -> Runs:
     kept = ROOT / "results" / "table.parquet"
     for row in read_results(kept) if kept.exists() else []:
         found.setdefault((row["dataset"], row["algorithm"]), {}).setdefault(row["seed"], []).append(row)
-    ours = suite.algorithms[0]
+    ours, tasks = suite.algorithms[0], {log["fingerprint"]: name for name, log in logs.items()}
+    own = set(found)  # what the suite has itself
     for row in read_results(ROOT / "results" / "anonymous" / "results.parquet"):
-        name = _named(row["dataset"], suite)
-        if row["algorithm"] != ours or name is None or row["fingerprint"] != logs[name]["fingerprint"]:
-            continue
-        if any(each["updates"] == row["planned_updates"] for each in found.get((name, ours), {}).get(0, [])):
-            continue  # the suite has it itself
-        found.setdefault((name, ours), {}).setdefault(row["seed"], []).append(row)
+        name = tasks.get(row["fingerprint"])
+        if row["algorithm"] == ours and name is not None and (name, ours) not in own:
+            found.setdefault((name, ours), {}).setdefault(row["seed"], []).append(row)
     return {place: list(seeds.values()) for place, seeds in found.items()}
-
-
-def _named(unnamed: str, suite: Suite) -> str | None:
-    """The task that a log without a name was taken from."""
-    stem = unnamed.removeprefix(UNNAMED)
-    return next((name for name in suite.datasets if name.rsplit("-v", 1)[0] == stem), None)
 
 
 def _score(seeds: list[list[dict[str, Any]]] | None) -> float | None:
