@@ -245,7 +245,13 @@ def test_agreement_is_told_in_words() -> None:
     assert "only drawn to the log's actions" in low
     assert "in part" in middle
     assert "larger log" not in high
-    assert GPCAnchor().remark({}) == GPCAnchor(halves=False).remark({"agreement": 0.3}) == ""
+    assert GPCAnchor().remark({}) == ""
+
+
+def test_in_a_large_log_only_low_agreement_is_told_and_what_to_do() -> None:
+    large = GPCAnchor(halves=False)
+    assert "--anchor 5" in large.remark({"agreement": 0.3})
+    assert large.remark({"agreement": 0.5}) == large.remark({}) == ""
 
 
 def test_critics_agree_on_a_slope_that_is_real() -> None:

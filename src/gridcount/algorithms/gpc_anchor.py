@@ -248,12 +248,17 @@ class GPCAnchor(TD3Fields):
     def remark(self, row: Mapping[str, Any]) -> str:
         """What the agreement of the critics says about the policy, in words; empty if it says nothing."""
         agreement = row.get("agreement")
-        if agreement is None or not self.halves:
+        if agreement is None:
             return ""
-        text = (
-            "At the end of training two critics, each trained on half of the episodes, agree to"
-            f" {max(agreement, 0):.0%} on how to improve the policy's actions."
-        )
+        share = f"{max(agreement, 0):.0%} on how to improve the policy's actions."
+        if not self.halves:
+            if agreement >= NOISE:
+                return ""
+            return (
+                f"At the end of training the two critics agree to {share} Below {NOISE:.0%} the policy can be worse"
+                " than the log: compare it with one that imitates more closely (--anchor 5)."
+            )
+        text = f"At the end of training two critics, each trained on half of the episodes, agree to {share}"
         if agreement < NOISE:
             return f"{text} Below {NOISE:.0%} the policy is only drawn to the log's actions: a larger log may allow more."
         if agreement < SIGNAL:
