@@ -64,9 +64,10 @@ if __name__ == "__main__":
     insert(ROOT / "docs" / "tune.md", "naive", naive_table())
     for marker, text in tutorial_texts().items():
         insert(ROOT / "docs" / "tutorial.md", marker, text)
-    for marker, text in tasks_tables().items():
+    tasks = tasks_tables()
+    insert(ROOT / "README.md", "tasks-short", tasks.pop("tasks-short"))
+    for marker, text in tasks.items():
         insert(ROOT / "docs" / "results.md", marker, text)
-    insert(ROOT / "README.md", "tasks-counts", tasks_tables()["tasks-counts"])
     for marker, text in report_tables().items():
         insert(ROOT / "docs" / "results.md", marker, text)
     for marker, text in theory_tables().items():
