@@ -402,8 +402,7 @@ def test_where_the_critics_disagree_the_policy_clones_all_rows_alike() -> None:
 
 
 def test_the_acting_policy_averages_the_last_part_of_all_updates(make_log: MakeLog) -> None:
-    algorithm = GPCAnchor(hidden=(4,), batch_size=8, average_share=0.5)
-    prepared, state = algorithm.prepare(make_log()), None
+    prepared = GPCAnchor(hidden=(4,), batch_size=8, average_share=0.5).prepare(make_log())
     rows = jax.tree.map(jnp.asarray, prepared.rows)
     state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
     first = jax.tree.map(jnp.copy, state.acting_policy.trunk.weights[0])
