@@ -2,10 +2,10 @@
 
 Settings are chosen on re-collected hopper-medium and pen-expert, on generated maze2d-large and on the plants
 fan and dosing, with seeds 10 and 11; everything else is measured with what was chosen. maze2d-umaze,
-walker2d-medium-replay and halfcheetah-medium-expert are there to look for causes. The seed is that of training, and of a plant's log too. A
-trial's scores along training, and on a plant what the last policy gains over those who made the log, are
-added to results/choosing/trials.json. Fields of the algorithm are changed with --field anchor=0.1. A change
-of the code is named in the trial's words.
+walker2d-medium-replay, halfcheetah-medium-expert and halfcheetah-expert are there to look for causes. The
+seed is that of training, and of a plant's log too. A trial's scores along training, and on a plant what the
+last policy gains over those who made the log, are added to results/choosing/trials.json. Fields of the
+algorithm are changed with --field anchor=0.1. A change of the code is named in the trial's words.
 """
 
 import argparse
@@ -25,6 +25,7 @@ FILES = {
     "pen-expert": "pen-expert-v1",
     "walker2d-medium-replay": "walker2d-medium-replay-v2",
     "halfcheetah-medium-expert": "halfcheetah-medium-expert-v2",
+    "halfcheetah-expert": "halfcheetah-expert-v2",
 }
 EPISODES = dict.fromkeys((*FILES, "maze2d-large"), 20) | {"pen-expert": 50, "maze2d-umaze": 50}
 PLANT_EPISODES, GAIN_EPISODES = 100, 400
