@@ -115,14 +115,17 @@ def count_penalty_loss(q: Array, uncertainty: Array, floor: float) -> Array:
     return ((q - target) ** 2).mean(axis=-1).sum()
 
 
-def counted_gap_loss(q_policy: Array, q_data: Array, uncertainty: Array) -> Array:
+def counted_gap_loss(q_policy: Array, q_data: Array, uncertainty: Array, widest: float) -> Array:
     """2 u (Q(s, a~pi) - Q(s, a)), averaged over rows, summed over critics: GPC's penalty, which lowers Q at
     the policy's action and raises it equally at the log's.
 
     The downward part has the gradient of GPC-SAC's Eq. 6. If the two actions are equal the parts cancel, so
-    values keep their level.
+    values keep their level. A gap that is as wide as `widest` is not widened further: its force is constant,
+    so nothing else would stop it at a row whose value the policy does not follow.
     """
-    return (2 * uncertainty * (q_policy - q_data)).mean(axis=-1).sum()
+    gap = q_policy - q_data
+    narrow = jax.lax.stop_gradient(gap > -widest)
+    return (2 * uncertainty * narrow * gap).mean(axis=-1).sum()
 
 
 def conservative_gap(q_sampled: Array, log_density: Array, q_data: Array) -> Array:
@@ -156,6 +159,11 @@ def slope_agreement(slopes: Array) -> Array:
     return slopes.prod(axis=0).sum() / ((slopes**2).sum() / 2 + 1e-12)
 
 
+def row_agreement(slopes: Array) -> Array:
+    """The same for each row by itself: [2, rows, dims] -> [rows]."""
+    return slopes.prod(axis=0).sum(axis=-1) / ((slopes**2).sum(axis=(0, 2)) / 2 + 1e-12)
+
+
 def ensemble_spread(q: Array) -> Array:
     """Disagreement of an ensemble, its standard deviation (N - 1 in the denominator): [critics, rows] ->
     [rows] (PBRL's uncertainty)."""
@@ -173,6 +181,13 @@ def squared_distance(action: Array, other: Array) -> Array:
     return ((action - other) ** 2).sum(axis=-1)
 
 
-def deviations_apart(action: Array, other: Array, deviation: Array) -> Array:
-    """Squared distance between two actions per row, each dimension in units of its own deviation."""
-    return squared_distance(action / deviation, other / deviation)
+def gaussian_fit(mean: Array, log_deviation: Array, action: Array) -> Array:
+    """The squared error of a mean, each dimension in units of its own error, and the negative log-likelihood
+    of the deviation for that error, held fixed; summed over dimensions, averaged over rows.
+
+    Held fixed, because a likelihood alone fits the mean least where the deviation is large.
+    """
+    error = (action - mean) ** 2
+    held = jax.lax.stop_gradient(error)
+    fit = error / (held.mean(axis=0) + 1e-4) + 0.5 * held * jnp.exp(-2 * log_deviation) + log_deviation
+    return fit.sum(axis=-1).mean()

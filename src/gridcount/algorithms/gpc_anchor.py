@@ -2,12 +2,12 @@
 (docs/gpc-anchor.md).
 
 TD3 in the units of the log. State cells follow the log (counts.adaptive). Rewards are in units of the spread
-of its returns (counts.units). In each cell the standard deviation of the log's actions, sigma(s), is the unit
-of distance between actions, and the log's own count of an action, n(s, a), measures how reliable its value
-is. Critics are penalised where the count is low, and the policy is pulled to the log's action: strongly where
-the log's actions are similar, weakly where they vary, and more to rows that returned more than others of
-their cell. In a small log each of the two critics learns from half of the episodes. Where their slopes
-disagree the log is too small to tell which action is better, and the policy imitates.
+of its returns (counts.units). The standard deviation of the log's actions in a state, sigma(s), is learnt
+beside the policy and is the unit of distance between actions. The log's own count of an action in a cell,
+n(s, a), measures how reliable its value is. Critics are penalised where the count is low. The policy imitates
+the log, and moves from its action by some deviations where both critics agree which way is better. In a small
+log each of the two critics learns from half of the episodes. Where their slopes disagree the log is too small
+to tell which action is better, and the policy imitates.
 """
 
 from collections.abc import Mapping
@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from gridcount.algorithms.behaviour import BehaviourState, deviations, init_behaviour, step_behaviour
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.ranges import Number, Positive, Share, Step, Weight, Whole
@@ -32,15 +33,14 @@ from gridcount.algorithms.td3 import (
     step_critics,
     step_policy,
 )
-from gridcount.counts.adaptive import ActionCounts, AdaptiveCells, CellMoments
-from gridcount.counts.units import RewardUnits, returns_to_go
+from gridcount.counts.adaptive import ActionCounts, AdaptiveCells
+from gridcount.counts.units import RewardUnits
 from gridcount.losses import (
     counted_gap_loss,
-    deviations_apart,
     log_uncertainty,
     polyak,
+    row_agreement,
     slope_agreement,
-    squared_distance,
     tail_step,
     weighted_bellman_loss,
 )
@@ -48,17 +48,13 @@ from gridcount.networks import Critics, Deterministic, Normaliser, column_moment
 from gridcount.policy.actor import Actor
 from gridcount.transitions import Batch, Transitions
 
-# a cell's deviation is estimated as if it held this many more rows, which spread as the whole log does
-PRIOR_ROWS = 8
-LEAST_DEVIATION = 0.05  # of an action whose range is 2: below it the log's action counts as constant
 ROUNDING = 1e-6  # a deviation below this share of the mean is an error of 32-bit numbers
 SKEWNESS_ROWS = 100_000  # from which the order of columns is made
-# agreement of the critics' slopes below which the policy imitates, and above which it follows them fully
+# agreement of the critics' slopes below which a policy of halves imitates, and above which it follows them
 NOISE, SIGNAL = 0.4, 0.6
-SMALL_LOG = 100_000  # rows up to which critics learn from halves, weights decay and merit does not count
+FOLLOWED = 0.7  # agreement of the critics in one state from which their slope there is followed fully
+SMALL_LOG = 100_000  # rows up to which critics learn from halves and weights decay
 DECAY_ROWS = 10_000  # the weight decay is 1 in a log of as many rows or fewer
-MERIT = 3.0  # in a log that is not small
-MERIT_LIMIT = 5.0  # the weight of a row is at most exp(this) times that of a row of average merit
 BLOCKS = 16  # parts that a log is divided into, at least, before they are dealt to the two critics
 
 
@@ -67,7 +63,7 @@ class AnchorState(NamedTuple):
 
     learner: TD3State
     acting_policy: Deterministic  # an average over the last part of the updates so far
-    deviation: Array  # [cells, action_dim] sigma: how far the log's actions spread in a cell
+    behaviour: BehaviourState  # sigma: how far the log's actions spread in a state
     counts: ActionCounts  # n: how often the log has an action in a cell
     usual: Array  # [cells] the mean of 1 / sqrt(n + 1) over the log's own actions in a cell
     columns: Array  # the observation's columns that networks see, in their order
@@ -98,10 +94,6 @@ class GPCAnchor(TD3Fields):
     # gain
     anchor: Weight = 0.3
     pessimism: Weight = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
-    # how much more the policy is pulled to rows that returned more than others of their cell, and less to the
-    # others (eta): a row weighs exp(eta * more), in units of the spread of returns; auto: 3, and 0 in logs of
-    # at most 100,000 rows, where what returned more may have been luck
-    merit: Weight | Literal["auto"] = "auto"
     # what acting where the log never did costs over the horizon, in units of the spread of its returns
     # (kappa); actions as well known as the log's own in that cell cost nothing
     support_cost: Weight = 6.0
@@ -165,25 +157,22 @@ class GPCAnchor(TD3Fields):
             notes["weight_decay"] = f"{settled.weight_decay:.3g}: " + (
                 f"{DECAY_ROWS:,} / {len(data):,} rows, at most 1" if small else size
             )
-        if self.merit == "auto":
-            settled = replace(settled, merit=0.0 if small else MERIT)
-            notes["merit"] = f"{settled.merit:g}: {size}"
-        extra = {"weight": settled._row_weight(data, here, cells.n_cells)}
+        rows = data.rows()._replace(state_cell=here, next_state_cell=there)
         if settled.halves:
-            extra["half"] = second_half(np.asarray(data.episode_end))
-        rows = data.rows()._replace(state_cell=here, next_state_cell=there, extra=extra)
+            rows = rows._replace(extra={"half": second_half(np.asarray(data.episode_end))})
         return Prepared(settled, rows, notes)
 
     def init(self, key: Array, rows: Batch, report: Report = ignore_report) -> AnchorState:
         """Random networks, and statistics of the log."""
         columns, normaliser = varying_columns(rows.observation)
-        learner = init_networks(self, key, len(columns), rows.action.shape[1])
+        sizes = len(columns), rows.action.shape[1]
+        learner = init_networks(self, key, *sizes)
         cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
         counts = ActionCounts.fit(rows.state_cell, cells, rows.action, self.bins)
         return AnchorState(
             learner,
             jax.jit(partial(jax.tree.map, jnp.copy))(learner.policy),  # one program, not one per shape
-            jnp.asarray(log_deviation(rows.state_cell, cells, rows.action)),
+            init_behaviour(*sizes, self.hidden, jax.random.fold_in(key, 1)),
             jax.tree.map(jnp.asarray, counts),
             jnp.asarray(counts.usual_uncertainty(rows.state_cell, rows.action)),
             jnp.asarray(columns),
@@ -199,7 +188,8 @@ class GPCAnchor(TD3Fields):
             next_observation=state.seen(batch.next_observation),
             reward=(batch.reward - number(self.reward_level)) / number(self.reward_unit),
         )
-        deviation, next_deviation = state.deviation[batch.state_cell], state.deviation[batch.next_state_cell]
+        behaviour = step_behaviour(state.behaviour, batch)
+        deviation, next_deviation = deviations(behaviour, batch)
         action = self._noisy(learner.policy(batch.observation), self.ood_noise * deviation, action_key)
         next_action = self._noisy(
             learner.target_policy(batch.next_observation), self.smoothing * next_deviation, next_key
@@ -223,7 +213,7 @@ class GPCAnchor(TD3Fields):
                 critics(observation, jnp.concatenate([batch.action, action])), 2, axis=1
             )
             loss_in = weighted_bellman_loss(q_data, target, share)
-            gap = counted_gap_loss(q_policy, q_data, share * uncertainty)
+            gap = counted_gap_loss(q_policy, q_data, share * uncertainty, self.value_spread)
             return loss_in + self.ood_weight * gap, {"loss_in": loss_in, "gap": gap, "q_data": q_data.mean()}
 
         learner, metrics = step_critics(self, learner, critic_loss)
@@ -232,8 +222,9 @@ class GPCAnchor(TD3Fields):
         metrics |= policy_metrics
         metrics |= {name: self._in_log_units(metrics[name]) for name in ("q_data", "q_policy")}
         metrics |= {"uncertainty": uncertainty.mean(), "unseen": (count < 1).mean()}
+        metrics["deviation"] = deviation.mean()
         acting = polyak(state.acting_policy, learner.policy, tail_step(learner.updates, self.average_share))
-        return state._replace(learner=learner, acting_policy=acting), metrics
+        return state._replace(learner=learner, behaviour=behaviour, acting_policy=acting), metrics
 
     def actor(self, state: AnchorState) -> Actor:
         """The averaged policy."""
@@ -248,34 +239,15 @@ class GPCAnchor(TD3Fields):
     def remark(self, row: Mapping[str, Any]) -> str:
         """What the agreement of the critics says about the policy, in words; empty if it says nothing."""
         agreement = row.get("agreement")
-        if agreement is None:
+        if agreement is None or not self.halves:
             return ""
         share = f"{max(agreement, 0):.0%} on how to improve the policy's actions."
-        if not self.halves:
-            if agreement >= NOISE:
-                return ""
-            return (
-                f"At the end of training the two critics agree to {share} Below {NOISE:.0%} the policy can be worse"
-                " than the log: compare it with one that imitates more closely (--anchor 5)."
-            )
         text = f"At the end of training two critics, each trained on half of the episodes, agree to {share}"
         if agreement < NOISE:
             return f"{text} Below {NOISE:.0%} the policy is only drawn to the log's actions: a larger log may allow more."
         if agreement < SIGNAL:
             return f"{text} Below {SIGNAL:.0%} the policy follows them in part: a larger log may allow more."
         return text
-
-    def _row_weight(self, data: Transitions, cell: Any, n_cells: int) -> Any:
-        """[rows] exp(eta * advantage), on average 1: the advantage of a row is its return-to-go less the mean
-        of its cell's, in spreads of the log's returns."""
-        reward = np.asarray(data.reward, np.float64) - number(self.reward_level)
-        ends = np.asarray(data.terminated), np.asarray(data.episode_end)
-        returns = returns_to_go(reward, *ends, self.discount)
-        mean = np.bincount(cell, returns, n_cells) / np.maximum(np.bincount(cell, minlength=n_cells), 1)
-        spread = number(self.reward_unit) * self.value_spread
-        merit = number(self.merit) * (returns - mean[cell]) / spread
-        weight = np.exp(np.clip(merit, -MERIT_LIMIT, MERIT_LIMIT))
-        return (weight / weight.mean()).astype(np.float32)
 
     def _noisy(self, action: Array, deviation: Array, key: Array) -> Array:
         """An action with clipped Gaussian noise of a deviation, within [-1, 1]."""
@@ -292,12 +264,13 @@ class GPCAnchor(TD3Fields):
 
 
 def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array, halves: bool) -> PolicyLoss:
-    """The policy's loss: -trust * Q(s, pi(s)) / gain + anchor * distance.
+    """The policy's loss: its squared distance to the log's action, less the slope of its value.
 
-    Q is the smaller of both critics', and `gain` the root mean square of |sigma dQ/da|: the change of Q when
-    the action moves by one deviation. It makes the loss independent of the scale and level of rewards. The
-    distance is |(pi(s) - a) / sigma(s)|^2, times the row's weight by merit, as far as the critics are trusted,
-    else |pi(s) - a|^2 with one deviation for all states: rows where the log's actions vary most must not be
+    Without limits of its networks each state's action would be the log's mean plus
+    sigma^2 slope / (2 anchor gain). Q is the smaller of both critics', and `gain` the root mean square of
+    |sigma dQ/da|: the change of Q when the action moves by one deviation. It makes the loss independent of the
+    scale and level of rewards. A state's slope counts as far as both critics agree on it. All rows are imitated
+    alike, in units of each dimension's usual deviation: rows where the log's actions vary most must not be
     imitated least.
     """
 
@@ -306,14 +279,16 @@ def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array, ha
         q, slopes = critics.with_slopes(batch.observation, jax.lax.stop_gradient(action))
         agreement = slope_agreement(slopes * deviation)
         trust = jnp.clip((agreement - NOISE) / (SIGNAL - NOISE), 0.0, 1.0) if halves else 1.0
+        followed = jnp.clip(row_agreement(slopes * deviation) / FOLLOWED, 0.0, 1.0)
         slope = jnp.where((q[0] <= q[1])[:, None], slopes[0], slopes[1])
         gain = jnp.sqrt(((slope * deviation) ** 2).sum(axis=-1).mean()) + 1e-8
-        # has the gradient of trust * Q / gain in the policy
-        climbed = (jax.lax.stop_gradient(trust * slope / gain) * action).sum(axis=-1).mean()
-        weighted = (batch.extra["weight"] * deviations_apart(action, batch.action, deviation)).mean()
-        plain = squared_distance(action, batch.action).mean() / (deviation**2).mean()
-        distance = trust * weighted + (1 - trust) * plain
+        usual = (deviation**2).mean(axis=0)
+        # has the gradient of trust * followed * Q / gain in the policy, in the units of the distance
+        climb = trust * followed[:, None] * slope * deviation**2 / (gain * usual)
+        climbed = (jax.lax.stop_gradient(climb) * action).sum(axis=-1).mean()
+        distance = ((action - batch.action) ** 2 / usual).sum(axis=-1).mean()
         metrics = {"q_policy": q.mean(), "gain": gain, "imitation": distance, "agreement": agreement}
+        metrics["followed"] = followed.mean()
         return anchor * distance - climbed, metrics
 
     return loss
@@ -339,16 +314,6 @@ def _inner_cuts(ends: Any, longest: int) -> list[Any]:
     return [
         np.arange(start + longest, end, longest) for start, end in zip(starts[long], ends[long], strict=True)
     ]
-
-
-def log_deviation(cell: Any, n_cells: int, action: Any) -> Any:
-    """[cells, action_dim] the standard deviation of the log's actions in each cell, shrunk towards that of
-    the whole log."""
-    moments = CellMoments.of(np.asarray(cell), n_cells, action)
-    whole = CellMoments.of(np.zeros(len(cell), np.int32), 1, action).deviation[0]
-    rows = moments.rows[:, None]
-    variance = (rows * moments.deviation**2 + PRIOR_ROWS * whole**2) / (rows + PRIOR_ROWS)
-    return np.maximum(np.sqrt(variance), LEAST_DEVIATION).astype(np.float32)
 
 
 def varying_columns(observation: Any) -> tuple[Any, Normaliser]:

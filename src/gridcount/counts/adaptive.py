@@ -238,25 +238,3 @@ def _step_edges(values: NDArray[np.float64], bins: int) -> NDArray[np.float64] |
 def _bin(action: Any, edges: Any) -> Any:
     """[rows, action_dim] the bin that each number lies in."""
     return (action[..., None] >= edges).sum(axis=-1)
-
-
-class CellMoments(NamedTuple):
-    """Statistics of the log's actions in each cell."""
-
-    rows: NDArray[np.int64]  # [cells] how many rows lie in it
-    deviation: NDArray[np.float32]  # [cells, action_dim] the standard deviation of its actions
-
-    @classmethod
-    def of(cls, cell: NDArray[np.int32], n_cells: int, action: Any) -> "CellMoments":
-        """Rows and deviation of the actions of each cell, read a chunk at a time."""
-        rows = np.bincount(cell, minlength=n_cells)
-        total = np.zeros((n_cells, action.shape[1]))
-        squares = np.zeros_like(total)
-        for part in chunks(len(cell), 4 * action.shape[1]):
-            values = np.asarray(action[part], np.float64)
-            for dimension in range(values.shape[1]):
-                total[:, dimension] += np.bincount(cell[part], values[:, dimension], n_cells)
-                squares[:, dimension] += np.bincount(cell[part], values[:, dimension] ** 2, n_cells)
-        mean = total / np.maximum(rows, 1)[:, None]
-        variance = np.maximum(squares / np.maximum(rows, 1)[:, None] - mean**2, 0)
-        return cls(rows, np.sqrt(variance).astype(np.float32))
