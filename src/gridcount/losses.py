@@ -149,21 +149,6 @@ def ensemble_similarity(slopes: Array) -> Array:
     return pairs.mean() / (len(slopes) - 1)
 
 
-def slope_agreement(slopes: Array) -> Array:
-    """How far two critics agree on which way is up: sum g_1 g_2 / sum (g_1^2 + g_2^2) / 2 over rows and
-    dimensions: [2, rows, dims] -> scalar.
-
-    1: the slopes are equal; 0: they are unrelated. If both were the true slope plus independent noise, it
-    would be the share of the truth in their variance; what the critics share makes it larger.
-    """
-    return slopes.prod(axis=0).sum() / ((slopes**2).sum() / 2 + 1e-12)
-
-
-def row_agreement(slopes: Array) -> Array:
-    """The same for each row by itself: [2, rows, dims] -> [rows]."""
-    return slopes.prod(axis=0).sum(axis=-1) / ((slopes**2).sum(axis=(0, 2)) / 2 + 1e-12)
-
-
 def ensemble_spread(q: Array) -> Array:
     """Disagreement of an ensemble, its standard deviation (N - 1 in the denominator): [critics, rows] ->
     [rows] (PBRL's uncertainty)."""

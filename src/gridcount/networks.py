@@ -249,9 +249,9 @@ class Deterministic(eqx.Module):
     ):
         self.trunk = MLP((observation_dim, *hidden, action_dim), key, layer_norm=layer_norm, last_scale=1e-3)
 
-    def __call__(self, observation: Array) -> Array:
-        """The action at each observation, in (-1, 1)."""
-        return jnp.tanh(self.trunk(observation))
+    def __call__(self, observation: Array, base: Array | float = 0.0) -> Array:
+        """The action at each observation, in (-1, 1); `base` is added before the tanh."""
+        return jnp.tanh(base + self.trunk(observation))
 
     def actor(self, normaliser: "Normaliser | None" = None, columns: Array | None = None) -> Actor:
         """The policy as arrays, with its normalisation of observations."""
@@ -287,6 +287,23 @@ class Normaliser(eqx.Module):
     def __call__(self, observation: Array) -> Array:
         """The observations in the log's own scale."""
         return (observation - self.mean) / self.deviation
+
+
+def summed(first: Perceptron, second: Perceptron) -> Perceptron:
+    """One network whose outputs are the sums of those of two: their layers lie side by side."""
+
+    def beside(a: Array, b: Array) -> Array:
+        return jnp.block([[a, jnp.zeros((len(a), b.shape[1]))], [jnp.zeros((len(b), a.shape[1])), b]])
+
+    inner = zip(first.weights[1:-1], second.weights[1:-1], strict=True)
+    weights = [
+        jnp.concatenate([first.weights[0], second.weights[0]], axis=1),
+        *(beside(a, b) for a, b in inner),
+        jnp.concatenate([first.weights[-1], second.weights[-1]]),
+    ]
+    hidden = zip(first.biases[:-1], second.biases[:-1], strict=True)
+    biases = [*(jnp.concatenate(pair) for pair in hidden), first.biases[-1] + second.biases[-1]]
+    return Perceptron(weights, biases, [], [])
 
 
 def make_actor(

@@ -2,12 +2,11 @@
 (docs/gpc-anchor.md).
 
 TD3 in the units of the log. State cells follow the log (counts.adaptive). Rewards are in units of the spread
-of its returns (counts.units). The standard deviation of the log's actions in a state, sigma(s), is learnt
-beside the policy and is the unit of distance between actions. The log's own count of an action in a cell,
-n(s, a), measures how reliable its value is. Critics are penalised where the count is low. The policy imitates
-the log, and moves from its action by some deviations where both critics agree which way is better. In a small
-log each of the two critics learns from half of the episodes. Where their slopes disagree the log is too small
-to tell which action is better, and the policy imitates.
+of its returns (counts.units). What the log does in a state, its mean action mu(s) and their deviation
+sigma(s), is learnt beside the policy (behaviour). The policy is mu(s) plus a correction. Critics are penalised
+where the log has an action of the policy less often than its own actions. How far the correction goes depends
+on how much of what the critics predict of the log's own actions comes true: little, and the policy does what
+the log does.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from gridcount.algorithms.behaviour import BehaviourState, deviations, init_behaviour, step_behaviour
+from gridcount.algorithms.behaviour import (
+    Behaviour,
+    BehaviourState,
+    Habit,
+    habits,
+    init_behaviour,
+    step_behaviour,
+)
 from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
 from gridcount.algorithms.gpc import number
 from gridcount.algorithms.ranges import Number, Positive, Share, Step, Weight, Whole
@@ -39,20 +45,29 @@ from gridcount.losses import (
     counted_gap_loss,
     log_uncertainty,
     polyak,
-    row_agreement,
-    slope_agreement,
+    squared_distance,
     tail_step,
     weighted_bellman_loss,
 )
-from gridcount.networks import Critics, Deterministic, Normaliser, column_moments
+from gridcount.networks import (
+    Critics,
+    Deterministic,
+    Normaliser,
+    column_moments,
+    make_actor,
+    summed,
+)
 from gridcount.policy.actor import Actor
 from gridcount.transitions import Batch, Transitions
 
 ROUNDING = 1e-6  # a deviation below this share of the mean is an error of 32-bit numbers
 SKEWNESS_ROWS = 100_000  # from which the order of columns is made
-# agreement of the critics' slopes below which a policy of halves imitates, and above which it follows them
-NOISE, SIGNAL = 0.4, 0.6
-FOLLOWED = 0.7  # agreement of the critics in one state from which their slope there is followed fully
+# share of the predicted differences that comes true, below which the policy hardly leaves the log's actions,
+# and above which little holds it back
+NOISE, SIGNAL = 0.5, 0.7
+LEAST_SHARE = 0.01  # a smaller share counts as this
+SHARE_STEP = 1e-3  # of the moving sums that the share is made of
+CHECKED = 4  # one in so many rows of a batch is used for them
 SMALL_LOG = 100_000  # rows up to which critics learn from halves and weights decay
 DECAY_ROWS = 10_000  # the weight decay is 1 in a log of as many rows or fewer
 BLOCKS = 16  # parts that a log is divided into, at least, before they are dealt to the two critics
@@ -61,9 +76,10 @@ BLOCKS = 16  # parts that a log is divided into, at least, before they are dealt
 class AnchorState(NamedTuple):
     """TD3's state, the acting policy, and statistics of the log."""
 
-    learner: TD3State
-    acting_policy: Deterministic  # an average over the last part of the updates so far
-    behaviour: BehaviourState  # sigma: how far the log's actions spread in a state
+    learner: TD3State  # its policy is the correction of what the log does
+    behaviour: BehaviourState  # mu and sigma: what the log does in a state, and how far its actions spread
+    acting: tuple[Deterministic, Behaviour]  # averages over the last part of the updates so far
+    share: Array  # [2] moving sums whose ratio is the share of predicted differences that comes true
     counts: ActionCounts  # n: how often the log has an action in a cell
     usual: Array  # [cells] the mean of 1 / sqrt(n + 1) over the log's own actions in a cell
     columns: Array  # the observation's columns that networks see, in their order
@@ -72,6 +88,12 @@ class AnchorState(NamedTuple):
     def seen(self, observation: Array) -> Array:
         """Observations as the networks see them."""
         return self.normaliser(observation[..., self.columns])
+
+    def excess(self, cell: Array, action: Array) -> tuple[Array, Array]:
+        """[rows] each: how often the log has actions in those cells, and how much less it knows of them than of
+        its own, from 0 to 1."""
+        count = self.counts(cell, action)
+        return count, jnp.maximum(log_uncertainty(count, 1.0) - self.usual[cell], 0.0)
 
 
 @dataclass(frozen=True)
@@ -90,10 +112,14 @@ class GPCAnchor(TD3Fields):
     policy_every: Whole = 1  # critic updates per update of the policy and the targets
     policy_rate: Positive = 1e-3  # Adam step of the policy
     critic_rate: Positive = 1e-3  # Adam step of the critics
-    # weight of the squared distance to the log's action in deviations (lambda); values are divided by their
-    # gain
-    anchor: Weight = 0.3
-    pessimism: Weight = 0.15  # scale of the uncertainty u, in units of the spread of the log's returns
+    # weight of the squared distance to the log's mean action in deviations, at least (lambda); values are
+    # divided by their gain
+    anchor: Weight = 0.05
+    # how much that weight grows where little of what the critics predict comes true: doubt * ((1 - b) / b)^2
+    doubt: Weight = 1.0
+    # scale of the uncertainty u of actions that are less known than the log's own, in units of the spread of
+    # the log's returns
+    pessimism: Weight = 0.15
     # what acting where the log never did costs over the horizon, in units of the spread of its returns
     # (kappa); actions as well known as the log's own in that cell cost nothing
     support_cost: Weight = 6.0
@@ -112,10 +138,10 @@ class GPCAnchor(TD3Fields):
     # divisor of rewards; auto: such that the log's returns have the spread value_spread
     reward_unit: Positive | Literal["auto"] = "auto"
     value_spread: Positive = 10.0  # standard deviation of the log's discounted returns, as networks see them
-    # each critic learns from half of the episodes, and the policy follows their slopes as far as they agree;
-    # auto: in logs of at most 100,000 rows
+    # each critic learns from half of the episodes, and what it predicts is compared with the other half; auto:
+    # in logs of at most 100,000 rows
     halves: bool | Literal["auto"] = "auto"
-    # decay of the policy's weights per step of AdamW, so that it does not fit the noise of a small log's
+    # decay of the weights of policy and clone per step of AdamW, so that it does not fit the noise of a small log's
     # actions; auto: 10,000 / rows, at most 1, in logs of at most 100,000 rows, else 0
     weight_decay: Weight | Literal["auto"] = "auto"
     rows_per_cell: Whole = 128  # rows of the log in a state cell, at least
@@ -166,13 +192,19 @@ class GPCAnchor(TD3Fields):
         """Random networks, and statistics of the log."""
         columns, normaliser = varying_columns(rows.observation)
         sizes = len(columns), rows.action.shape[1]
-        learner = init_networks(self, key, *sizes)
+        key, behaviour_key = jax.random.split(key)
+        learner, behaviour = (
+            init_networks(self, key, *sizes),
+            init_behaviour(*sizes, self.hidden, behaviour_key),
+        )
         cells = 1 + int(max(rows.state_cell.max(), rows.next_state_cell.max()))
         counts = ActionCounts.fit(rows.state_cell, cells, rows.action, self.bins)
+        copies = jax.jit(partial(jax.tree.map, jnp.copy))  # one program, not one per shape
         return AnchorState(
             learner,
-            jax.jit(partial(jax.tree.map, jnp.copy))(learner.policy),  # one program, not one per shape
-            init_behaviour(*sizes, self.hidden, jax.random.fold_in(key, 1)),
+            behaviour,
+            copies((learner.policy, behaviour.network)),
+            jnp.zeros(2),
             jax.tree.map(jnp.asarray, counts),
             jnp.asarray(counts.usual_uncertainty(rows.state_cell, rows.action)),
             jnp.asarray(columns),
@@ -188,23 +220,26 @@ class GPCAnchor(TD3Fields):
             next_observation=state.seen(batch.next_observation),
             reward=(batch.reward - number(self.reward_level)) / number(self.reward_unit),
         )
-        behaviour = step_behaviour(state.behaviour, batch)
-        deviation, next_deviation = deviations(behaviour, batch)
-        action = self._noisy(learner.policy(batch.observation), self.ood_noise * deviation, action_key)
-        next_action = self._noisy(
-            learner.target_policy(batch.next_observation), self.smoothing * next_deviation, next_key
+        behaviour = step_behaviour(state.behaviour, batch, number(self.weight_decay))
+        usual, next_usual = habits(behaviour.network, batch)
+        action = self._noisy(
+            learner.policy(batch.observation, usual.base), self.ood_noise * usual.deviation, action_key
         )
-        next_count = state.counts(batch.next_state_cell, next_action)
-        excess = jnp.maximum(log_uncertainty(next_count, 1.0) - state.usual[batch.next_state_cell], 0.0)
-        cost = (1 - self.discount) * self.support_cost * self.value_spread * excess
+        next_action = self._noisy(
+            learner.target_policy(batch.next_observation, next_usual.base),
+            self.smoothing * next_usual.deviation,
+            next_key,
+        )
+        _, next_excess = state.excess(batch.next_state_cell, next_action)
+        cost = (1 - self.discount) * self.support_cost * self.value_spread * next_excess
         target = jnp.maximum(
             bellman_target(self, learner, batch, next_action, cost), self._scaled(number(self.q_floor))
         )
-        count = state.counts(batch.state_cell, action)
-        uncertainty = log_uncertainty(count, self.pessimism * self.value_spread)
-        share = jnp.ones((2, 1))
+        count, excess = state.excess(batch.state_cell, action)
+        uncertainty = self.pessimism * self.value_spread * excess
+        dealt = jnp.ones((2, 1))  # which rows each critic learns from
         if self.halves:
-            share = 2 * jnp.stack([1 - batch.extra["half"], batch.extra["half"]])
+            dealt = 2 * jnp.stack([1 - batch.extra["half"], batch.extra["half"]])
 
         def critic_loss(critics: Critics) -> tuple[Array, Metrics]:
             # One pass through the networks for both terms, with fewer and larger matrices.
@@ -212,23 +247,31 @@ class GPCAnchor(TD3Fields):
             q_data, q_policy = jnp.split(
                 critics(observation, jnp.concatenate([batch.action, action])), 2, axis=1
             )
-            loss_in = weighted_bellman_loss(q_data, target, share)
-            gap = counted_gap_loss(q_policy, q_data, share * uncertainty, self.value_spread)
+            loss_in = weighted_bellman_loss(q_data, target, dealt)
+            gap = counted_gap_loss(q_policy, q_data, dealt * uncertainty, self.value_spread)
             return loss_in + self.ood_weight * gap, {"loss_in": loss_in, "gap": gap, "q_data": q_data.mean()}
 
         learner, metrics = step_critics(self, learner, critic_loss)
-        loss = anchored(self.anchor, learner.critics, batch, deviation, bool(self.halves))
+        checked = jax.tree.map(lambda rows: rows[::CHECKED], (batch, usual, target))
+        sums = predicted_share(learner.target_critics, *checked, halves=bool(self.halves))
+        share = state.share + SHARE_STEP * (sums - state.share)
+        true = jnp.clip(share[0] / (share[1] + 1e-12), LEAST_SHARE, 1.0)
+        weight = self.anchor + self.doubt * ((1 - true) / true) ** 2
+        loss = anchored(weight, learner.target_critics, batch.observation, usual)
         learner, policy_metrics = step_policy(self, learner, loss, number(self.weight_decay))
         metrics |= policy_metrics
         metrics |= {name: self._in_log_units(metrics[name]) for name in ("q_data", "q_policy")}
         metrics |= {"uncertainty": uncertainty.mean(), "unseen": (count < 1).mean()}
-        metrics["deviation"] = deviation.mean()
-        acting = polyak(state.acting_policy, learner.policy, tail_step(learner.updates, self.average_share))
-        return state._replace(learner=learner, behaviour=behaviour, acting_policy=acting), metrics
+        metrics |= {"came_true": true, "anchor": weight, "deviation": usual.deviation.mean()}
+        newest = learner.policy, behaviour.network
+        acting = polyak(state.acting, newest, tail_step(learner.updates, self.average_share))
+        return state._replace(learner=learner, behaviour=behaviour, acting=acting, share=share), metrics
 
     def actor(self, state: AnchorState) -> Actor:
         """The averaged policy."""
-        return state.acting_policy.actor(state.normaliser, state.columns)
+        correction, behaviour = state.acting
+        network = summed(correction.trunk.perceptron(), behaviour.mean())
+        return make_actor(network, state.normaliser, state.columns)
 
     def uncertainty(self, state: AnchorState, state_cell: Array, action: Array) -> Array:
         """How little the log knows of actions in some state cells: u, in the log's units."""
@@ -237,17 +280,14 @@ class GPCAnchor(TD3Fields):
         )
 
     def remark(self, row: Mapping[str, Any]) -> str:
-        """What the agreement of the critics says about the policy, in words; empty if it says nothing."""
-        agreement = row.get("agreement")
-        if agreement is None or not self.halves:
+        """What the share of predictions that came true says about the policy, in words; empty if it says
+        nothing."""
+        share = row.get("came_true")
+        if share is None or share >= SIGNAL:
             return ""
-        share = f"{max(agreement, 0):.0%} on how to improve the policy's actions."
-        text = f"At the end of training two critics, each trained on half of the episodes, agree to {share}"
-        if agreement < NOISE:
-            return f"{text} Below {NOISE:.0%} the policy is only drawn to the log's actions: a larger log may allow more."
-        if agreement < SIGNAL:
-            return f"{text} Below {SIGNAL:.0%} the policy follows them in part: a larger log may allow more."
-        return text
+        text = f"At the end of training {share:.0%} of the differences between the log's actions that the critics predict came true."
+        held = "does little else than the log does" if share < NOISE else "follows them in part"
+        return f"{text} So the policy {held}: a larger log may allow more."
 
     def _noisy(self, action: Array, deviation: Array, key: Array) -> Array:
         """An action with clipped Gaussian noise of a deviation, within [-1, 1]."""
@@ -263,33 +303,38 @@ class GPCAnchor(TD3Fields):
         return value * number(self.reward_unit) + number(self.value_level)
 
 
-def anchored(anchor: float, critics: Critics, batch: Batch, deviation: Array, halves: bool) -> PolicyLoss:
-    """The policy's loss: its squared distance to the log's action, less the slope of its value.
+def predicted_share(critics: Critics, batch: Batch, usual: Habit, target: Array, *, halves: bool) -> Array:
+    """[2] sums whose ratio is how much of the differences that critics predict between the log's actions comes
+    true: the slope of a regression, 1 if all, 0 if none.
 
-    Without limits of its networks each state's action would be the log's mean plus
-    sigma^2 slope / (2 anchor gain). Q is the smaller of both critics', and `gain` the root mean square of
-    |sigma dQ/da|: the change of Q when the action moves by one deviation. It makes the loss independent of the
-    scale and level of rewards. A state's slope counts as far as both critics agree on it. All rows are imitated
-    alike, in units of each dimension's usual deviation: rows where the log's actions vary most must not be
-    imitated least.
+    Predicted is how much better an action of the log is than its mean in that state, by the critics' slopes;
+    true is its target less the value of the mean. With halves a row's prediction is of the critic that did not
+    learn from it.
+    """
+    q, slopes = critics.with_slopes(batch.observation, usual.mean)
+    slope = slopes.mean(axis=0)
+    if halves:
+        slope = jnp.where(batch.extra["half"][:, None] == 0, slopes[1], slopes[0])
+    predicted = (slope * (batch.action - usual.mean)).sum(axis=-1)
+    return jnp.stack([(predicted * (target - q.mean(axis=0))).mean(), (predicted**2).mean()])
+
+
+def anchored(weight: Array, critics: Critics, observation: Array, usual: Habit) -> PolicyLoss:
+    """The policy's loss: its squared distance to the log's mean action in deviations, less its value.
+
+    Without limits of its networks each state's action would be mu + sigma^2 slope / (2 weight gain). Q is the
+    mean of both critics, and `gain` the root mean square of |sigma dQ/da|: the change of Q when the action
+    moves by one deviation. It makes the loss independent of the scale and level of rewards.
     """
 
     def loss(policy: Deterministic) -> tuple[Array, Metrics]:
-        action = policy(batch.observation)
-        q, slopes = critics.with_slopes(batch.observation, jax.lax.stop_gradient(action))
-        agreement = slope_agreement(slopes * deviation)
-        trust = jnp.clip((agreement - NOISE) / (SIGNAL - NOISE), 0.0, 1.0) if halves else 1.0
-        followed = jnp.clip(row_agreement(slopes * deviation) / FOLLOWED, 0.0, 1.0)
-        slope = jnp.where((q[0] <= q[1])[:, None], slopes[0], slopes[1])
-        gain = jnp.sqrt(((slope * deviation) ** 2).sum(axis=-1).mean()) + 1e-8
-        usual = (deviation**2).mean(axis=0)
-        # has the gradient of trust * followed * Q / gain in the policy, in the units of the distance
-        climb = trust * followed[:, None] * slope * deviation**2 / (gain * usual)
-        climbed = (jax.lax.stop_gradient(climb) * action).sum(axis=-1).mean()
-        distance = ((action - batch.action) ** 2 / usual).sum(axis=-1).mean()
-        metrics = {"q_policy": q.mean(), "gain": gain, "imitation": distance, "agreement": agreement}
-        metrics["followed"] = followed.mean()
-        return anchor * distance - climbed, metrics
+        action = policy(observation, usual.base)
+        q, slopes = critics.with_slopes(observation, jax.lax.stop_gradient(action))
+        slope = slopes.mean(axis=0)
+        gain = jnp.sqrt(((slope * usual.deviation) ** 2).sum(axis=-1).mean()) + 1e-8
+        climbed = (slope * action).sum(axis=-1).mean() / gain  # has the gradient of Q / gain in the policy
+        distance = squared_distance(action / usual.deviation, usual.mean / usual.deviation).mean()
+        return weight * distance - climbed, {"q_policy": q.mean(), "gain": gain, "moved": distance}
 
     return loss
 
