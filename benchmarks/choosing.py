@@ -14,8 +14,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 import gridcount as gc
 from gridcount.envs.plant_logs import behaviour_of, log_of
 
@@ -105,10 +103,8 @@ def main() -> None:
     }
     if options.set in PLANTS:
         trial["gain"] = [round(number, 1) for number in gain(run.policy(), options.set, options.seed)]
-    if "agreement" in columns:
-        trial["agreement"] = [
-            None if np.isnan(each) else round(float(each), 2) for each in columns["agreement"]
-        ]
+    if "came_true" in columns:
+        trial["came_true"] = round(float(columns["came_true"][-1]), 2)
     kept = json.loads(options.keep.read_text()) if options.keep.exists() else []
     options.keep.write_text("[\n" + ",\n".join(json.dumps(each) for each in [*kept, trial]) + "\n]\n")
     print(json.dumps(trial))

@@ -148,12 +148,12 @@ def time_table() -> str:
 
 def trials_table() -> str:
     """What was tried while GPC-Anchor's settings were chosen, with the score at each evaluation."""
-    lines = ["| settings | set | seed | updates | scores along training | gain |", "|---" * 6 + "|"]
+    lines = ["| settings | set | seed | updates | scores along training | gain | $b$ |", "|---" * 7 + "|"]
     for trial in json.loads((ROOT / "results" / "choosing" / "trials.json").read_text()):
         scores = ", ".join(f"{score:.0f}" for score in trial["scores"])
         lines.append(
             f"| {trial['trial']} | {trial['dataset']} | {trial['seed']} | {trial['updates'][-1]:,} |"
-            f" {scores} | {_gain(trial)} |"
+            f" {scores} | {_gain(trial)} | {trial.get('came_true', '')} |"
         )
     return "\n".join(lines)
 
