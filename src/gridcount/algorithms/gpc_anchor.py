@@ -114,7 +114,7 @@ class GPCAnchor(TD3Fields):
     critic_rate: Positive = 1e-3  # Adam step of the critics
     # weight of the squared distance to the log's mean action in deviations, at least (lambda); values are
     # divided by their gain
-    anchor: Weight = 0.05
+    anchor: Weight = 0.2
     # how much that weight grows where little of what the critics predict comes true: doubt * ((1 - b) / b)^2
     doubt: Weight = 1.0
     # scale of the uncertainty u of actions that are less known than the log's own, in units of the spread of

@@ -58,6 +58,7 @@ OWN: Space = {  # and the rates that an algorithm has
     "gpc-anchor": {
         "pessimism": Between(0.03, 0.75, log=True),
         "anchor": Between(0.04, 1.0, log=True),
+        "doubt": Between(0.2, 5.0, log=True),
         "support_cost": Between(1.5, 24.0, log=True),
         "bins": OneOf((10, 20, 40)),
     },
