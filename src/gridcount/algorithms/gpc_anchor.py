@@ -119,7 +119,7 @@ class GPCAnchor(TD3Fields):
     doubt: Weight = 1.0
     # scale of the uncertainty u of actions that are less known than the log's own, in units of the spread of
     # the log's returns
-    pessimism: Weight = 0.15
+    pessimism: Weight = 0.2
     # what acting where the log never did costs over the horizon, in units of the spread of its returns
     # (kappa); actions as well known as the log's own in that cell cost nothing
     support_cost: Weight = 6.0
