@@ -334,7 +334,9 @@ def anchored(weight: Array, critics: Critics, observation: Array, usual: Habit) 
         gain = jnp.sqrt(((slope * usual.deviation) ** 2).sum(axis=-1).mean()) + 1e-8
         climbed = (slope * action).sum(axis=-1).mean() / gain  # has the gradient of Q / gain in the policy
         distance = squared_distance(action / usual.deviation, usual.mean / usual.deviation).mean()
-        return weight * distance - climbed, {"q_policy": q.mean(), "gain": gain, "moved": distance}
+        # divided, because Adam would remember the slopes of a large weight long after it has fallen
+        whole = (weight * distance - climbed) / (1 + weight)
+        return whole, {"q_policy": q.mean(), "gain": gain, "moved": distance}
 
     return loss
 
