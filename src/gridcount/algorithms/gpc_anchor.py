@@ -119,7 +119,7 @@ class GPCAnchor(TD3Fields):
     doubt: Weight = 1.0
     # scale of the uncertainty u of actions that are less known than the log's own, in units of the spread of
     # the log's returns
-    pessimism: Weight = 0.2
+    pessimism: Weight = 0.15
     # what acting where the log never did costs over the horizon, in units of the spread of its returns
     # (kappa); actions as well known as the log's own in that cell cost nothing
     support_cost: Weight = 6.0
@@ -334,9 +334,7 @@ def anchored(weight: Array, critics: Critics, observation: Array, usual: Habit) 
         gain = jnp.sqrt(((slope * usual.deviation) ** 2).sum(axis=-1).mean()) + 1e-8
         climbed = (slope * action).sum(axis=-1).mean() / gain  # has the gradient of Q / gain in the policy
         distance = squared_distance(action / usual.deviation, usual.mean / usual.deviation).mean()
-        # divided, because Adam would remember the slopes of a large weight long after it has fallen
-        whole = (weight * distance - climbed) / (1 + weight)
-        return whole, {"q_policy": q.mean(), "gain": gain, "moved": distance}
+        return weight * distance - climbed, {"q_policy": q.mean(), "gain": gain, "moved": distance}
 
     return loss
 
