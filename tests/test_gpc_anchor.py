@@ -143,15 +143,39 @@ def test_acting_as_the_log_does_costs_nothing_so_a_policy_does_not_end_its_episo
     assert actions(prepared, state, np.full((1, 1), -1, np.float32))[0, 0] < 0
 
 
+def test_an_action_is_uncertain_as_far_as_it_is_less_known_than_the_logs_own() -> None:
+    rng = np.random.default_rng(4)
+    state = rng.uniform(-1, 1, (2000, 1)).astype(np.float32)
+    action = rng.normal(0.4, 0.1, (2000, 1)).clip(-1, 1).astype(np.float32)
+    done = np.ones(2000, np.bool_)
+    prepared = GPCAnchor(**SMALL).prepare(Transitions(state, action, state[:, 0], state, done, done))
+    learner, cell = (
+        prepared.algorithm.init(jax.random.key(0), prepared.rows),
+        jnp.asarray(prepared.rows.state_cell),
+    )
+    count, usual = learner.excess(cell, jnp.full((2000, 1), 0.4))
+    assert float(count.min()) > 10
+    assert float(usual.max()) == 0
+    none, unseen = learner.excess(cell, jnp.full((2000, 1), -0.9))
+    assert float(none.max()) == 0
+    assert float(unseen.min()) > 0.5
+    assert float(unseen.max()) < 1  # 1 would be the whole uncertainty
+    seen = jax.tree.map(lambda column: jnp.asarray(column[:256]), prepared.rows)
+    _, metrics = jax.jit(prepared.algorithm.update)(learner, seen, jax.random.key(1))
+    assert (
+        0
+        < metrics["uncertainty"]
+        <= prepared.algorithm.pessimism * prepared.algorithm.value_spread * float(unseen.max())
+    )
+
+
 def test_the_log_s_spread_is_learnt_state_by_state() -> None:
     rng = np.random.default_rng(9)
     place = rng.uniform(-1, 1, (4000, 1)).astype(np.float32)
     spread = np.where(place < 0, 0.1, 0.4)
     action = np.clip(0.3 * place + rng.normal(0, spread), -1, 1).astype(np.float32)
     done = np.ones(4000, np.bool_)
-    _, state = learn(
-        GPCAnchor(**SMALL), Transitions(place, action, place[:, 0], place, done, done), 2000
-    )
+    _, state = learn(GPCAnchor(**SMALL), Transitions(place, action, place[:, 0], place, done, done), 2000)
     found = state.behaviour.network.habit(state.seen(jnp.array([[-0.6], [0.6]]))).deviation[:, 0]
     assert float(found[0]) == pytest.approx(0.1, rel=0.25)
     assert float(found[1]) == pytest.approx(0.38, rel=0.25)  # a few actions are cut off at 1
@@ -327,7 +351,9 @@ def test_the_same_log_written_differently_gives_the_same_policy(
     change: Callable[[Transitions], Transitions],
 ) -> None:
     log, other = journey(), change(journey())
-    bold = GPCAnchor(**SMALL, rows_per_cell=50, doubt=0.0)  # so soon little of what critics predict comes true
+    bold = GPCAnchor(
+        **SMALL, rows_per_cell=50, doubt=0.0
+    )  # so soon little of what critics predict comes true
     (one, one_state), (two, two_state) = learn(bold, log, 100), learn(bold, other, 100)
     taken = actions(one, one_state, log.observation[:100])
     assert np.abs(taken).max() > 0.5  # it has learnt

@@ -40,7 +40,17 @@ def anonymous_table() -> str:
         lines.append(
             f"| {name} | {_with_error(entry['log'], math.inf)} | {behaviour} | {' | '.join(cells)} |"
         )
-    note = [f"{OTHER_LOG} Trained on another log of the same policies."] if marked else []
+    lengths = {
+        each: {entry["policies"][each]["updates"] for entry in measured.values() if each in entry["policies"]}
+        for each in algorithms
+    }
+    trained = ", ".join(
+        f"{each} {'/'.join(f'{updates:,}' for updates in sorted(found))}"
+        for each, found in lengths.items()
+        if found
+    )
+    note = [f"Updates: {trained}."]
+    note += [f"{OTHER_LOG} Trained on another log of the same policies."] if marked else []
     return "\n".join([*lines, "", *_anonymous_goals(measured, algorithms[0]), *note])
 
 

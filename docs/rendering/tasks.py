@@ -41,7 +41,13 @@ def _runs(suite: Suite, logs: dict[str, Any]) -> Runs:
         name = tasks.get(row["fingerprint"])
         if row["algorithm"] == ours and name is not None and (name, ours) not in own:
             found.setdefault((name, ours), {}).setdefault(row["seed"], []).append(row)
-    return {place: list(seeds.values()) for place, seeds in found.items()}
+    return {place: [_longest(rows) for rows in seeds.values()] for place, seeds in found.items()}
+
+
+def _longest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The evaluations of the longest run, where a task was run at several lengths."""
+    planned = max(row["planned_updates"] for row in rows)
+    return [row for row in rows if row["planned_updates"] == planned]
 
 
 def _score(seeds: list[list[dict[str, Any]]] | None) -> float | None:
@@ -62,15 +68,15 @@ def _scores_table(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
         paper = f"{suite.published[PAPER][name][0]:.1f}"
         log = f"{logs[name]['score']:.1f}" if name in logs else ""
         size = f"{logs[name]['transitions']:,}" if name in logs else ""
-        rows.append([name, size, log, *cells, paper])
-    head = " | ".join(["dataset", "rows", "the log", *algorithms, "GPC-SAC in the paper"])
+        lengths = {
+            row["planned_updates"] for each in algorithms for run in runs.get((name, each), []) for row in run
+        }
+        updates = ", ".join(f"{each:,}" for each in sorted(lengths))
+        rows.append([name, size, updates, log, *cells, paper])
+    head = " | ".join(["dataset", "rows", "updates", "the log", *algorithms, "GPC-SAC in the paper"])
     waiting = [each for each in suite.algorithms if each not in algorithms]
-    updates = sorted({row["planned_updates"] for seeds in runs.values() for run in seeds for row in run})
-    seeds = sorted({len(found) for found in runs.values()})
-    notes = (
-        f"Mean of the last {LAST} evaluations after {' or '.join(f'{each:,}' for each in updates)} updates,"
-        f" {'/'.join(map(str, seeds))} seed each."
-    )
+    seeds = "/".join(str(count) for count in sorted({len(found) for found in runs.values()}))
+    notes = f"Mean of the last {LAST} evaluations of {seeds} seed each."
     if waiting:
         notes += f" Not yet run: {', '.join(waiting)}."
     return f"{table(head, rows)}\n\n{notes}"
