@@ -139,6 +139,7 @@ def lasting(rows: int = 4000) -> Transitions:
 
 def test_acting_as_the_log_does_costs_nothing_so_a_policy_does_not_end_its_episodes() -> None:
     fields: dict[str, Any] = {**SMALL, "discount": 0.9, "support_cost": 100.0, "q_floor": -10.0}
+    fields |= {"anchor": 0.05, "doubt": 0.0}
     prepared, state = learn(GPCAnchor(**fields, halves=False, weight_decay=0.0), lasting(), 2000)
     assert actions(prepared, state, np.full((1, 1), -1, np.float32))[0, 0] < 0
 
@@ -160,13 +161,15 @@ def test_an_action_is_uncertain_as_far_as_it_is_less_known_than_the_logs_own() -
     assert float(none.max()) == 0
     assert float(unseen.min()) > 0.5
     assert float(unseen.max()) < 1  # 1 would be the whole uncertainty
+
+
+def test_a_policy_that_acts_as_the_log_does_is_hardly_penalised() -> None:
+    algorithm = GPCAnchor(**SMALL, anchor=100.0, rows_per_cell=20)
+    prepared, state = learn(algorithm, journey(), 1000)
     seen = jax.tree.map(lambda column: jnp.asarray(column[:256]), prepared.rows)
-    _, metrics = jax.jit(prepared.algorithm.update)(learner, seen, jax.random.key(1))
-    assert (
-        0
-        < metrics["uncertainty"]
-        <= prepared.algorithm.pessimism * prepared.algorithm.value_spread * float(unseen.max())
-    )
+    state, metrics = jax.jit(prepared.algorithm.update)(state, seen, jax.random.key(1))
+    whole = algorithm.pessimism * algorithm.value_spread * state.usual[seen.state_cell].mean()
+    assert 0 < float(metrics["uncertainty"]) < 0.4 * float(whole)
 
 
 def test_the_log_s_spread_is_learnt_state_by_state() -> None:
