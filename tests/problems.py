@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gridcount.algorithms import ALGORITHMS
 from gridcount.algorithms.blocks import make_block
-from gridcount.algorithms.contract import Prepared
+from gridcount.algorithms.contract import Prepared, act
 from gridcount.transitions import Transitions
 
 EDGE = 0.2  # no action right of this was ever tried in the bandit's log
@@ -19,6 +19,8 @@ PROBE = jnp.linspace(-0.9, 0.9, 64)[:, None]  # observations a bandit's policy i
 OPTIMISED: dict[str, Any] = {"xla_backend_optimization_level": 1}
 
 SMALL: dict[str, Any] = {"hidden": (16, 16), "batch_size": 32}
+# small networks that learn fast
+BRISK: dict[str, Any] = {"hidden": (32, 32), "batch_size": 64, "policy_rate": 1e-3, "critic_rate": 1e-3}
 BRIEF: dict[str, Any] = {
     "hidden": (16,),
     "cvae_hidden": (16,),
@@ -46,6 +48,11 @@ def learn(algorithm: Any, data: Transitions, updates: int, seed: int = 0) -> tup
         state, rows, jax.random.key(seed + 1), jnp.asarray(0)
     )
     return prepared, state
+
+
+def actions(prepared: Prepared, state: Any, observation: Any) -> Any:
+    """What a learnt policy does."""
+    return np.asarray(act(prepared.algorithm, state, jnp.asarray(observation)))
 
 
 def chain() -> Transitions:
@@ -83,3 +90,14 @@ def overestimate(actions: Any, q: Any) -> float:
     """How far the values a learner gives its own actions in the bandit lie above their true reward, on
     average."""
     return float(np.mean(np.asarray(q) - bandit_reward(np.asarray(actions)[:, 0])))
+
+
+def journey(rows: int = 1200) -> Transitions:
+    """Episodes of equal length, none terminated, in which the action that follows the state pays."""
+    rng = np.random.default_rng(3)
+    state = rng.normal(size=(rows, 3)).astype(np.float32)
+    action = np.clip(rng.normal(0, 0.5, (rows, 2)), -1, 1).astype(np.float32)
+    reward = (action[:, 0] * np.sign(state[:, 1])).astype(np.float32)
+    following = np.roll(state, -1, axis=0)
+    ends = (np.arange(rows) + 1) % 60 == 0
+    return Transitions(state, action, reward, following, np.zeros(rows, np.bool_), ends)
