@@ -103,6 +103,7 @@ def test_how_much_came_true_is_told_in_words() -> None:
     assert "little else than the log does" in low
     assert "in part" in middle
     assert high == GPCAnchor().remark({}) == ""
+    assert "hardly any" in GPCAnchor().remark({"came_true": 0.01})  # which may be less
 
 
 class Sloped(NamedTuple):

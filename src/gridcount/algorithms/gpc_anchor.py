@@ -285,7 +285,8 @@ class GPCAnchor(TD3Fields):
         share = row.get("came_true")
         if share is None or share >= SIGNAL:
             return ""
-        text = f"At the end of training {share:.0%} of the differences between the log's actions that the critics predict came true."
+        told = "hardly any" if share < 2 * LEAST_SHARE else f"{share:.0%}"
+        text = f"At the end of training {told} of the differences between the log's actions that the critics predict came true."
         held = "does little else than the log does" if share < NOISE else "follows them in part"
         return f"{text} So the policy {held}: a larger log may allow more."
 
