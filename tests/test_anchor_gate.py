@@ -10,7 +10,7 @@ import pytest
 from problems import BRISK, actions, journey, learn
 
 from gridcount.algorithms.behaviour import Habit
-from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored, predicted_share, second_half
+from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored, came_true_sums, second_half
 from gridcount.cli import main
 from gridcount.losses import gaussian_fit
 from gridcount.networks import MLP, Critics, Deterministic, summed
@@ -94,16 +94,18 @@ def test_a_user_learns_that_the_log_is_too_small_to_improve_on(
     ]
     assert main(["train", str(path), *words, "--run", str(tmp_path / "run")]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "the policy does little else than the log does: a larger log may allow more" in out
+    assert "the policy does nearly what the log does: a larger log may allow more" in out
 
 
 def test_how_much_came_true_is_told_in_words() -> None:
-    low, middle, high = (GPCAnchor().remark({"came_true": each}) for each in (0.3, 0.6, 0.8))
+    low, middle, high = (GPCAnchor(halves=True).remark({"came_true": each}) for each in (0.3, 0.6, 0.8))
     assert "30%" in low
-    assert "little else than the log does" in low
+    assert "nearly what the log does: a larger log may allow more" in low
     assert "in part" in middle
     assert high == GPCAnchor().remark({}) == ""
     assert "hardly any" in GPCAnchor().remark({"came_true": 0.01})  # which may be less
+    assert "larger" not in GPCAnchor(halves=False).remark({"came_true": 0.3})
+    assert GPCAnchor(doubt=0.0).remark({"came_true": 0.3}) == ""  # then it changes nothing
 
 
 class Sloped(NamedTuple):
@@ -138,7 +140,7 @@ def test_what_comes_true_is_the_share_of_predicted_differences_that_targets_show
 
     def share(slopes: Any, target: Any) -> float:
         critics: Any = Sloped(jnp.stack([slopes, slopes]))
-        return ratio(predicted_share(critics, rows, usual_of(rows, 0.3), target, halves=False))
+        return ratio(came_true_sums(critics, rows, usual_of(rows, 0.3), target, halves=False))
 
     assert share(slope, worth) == pytest.approx(1)
     assert share(slope, 0.3 * worth) == pytest.approx(0.3)
@@ -154,8 +156,20 @@ def test_with_halves_a_critic_is_checked_on_rows_that_it_did_not_learn_from() ->
     worth = (slope * rows.action).sum(axis=-1)
     # each critic knows all of the rows it learnt from, and nothing of the others
     memory: Any = Sloped(jnp.stack([jnp.where(first, slope, -slope), jnp.where(first, -slope, slope)]))
-    sums = predicted_share(memory, rows, usual_of(rows, 0.3), worth, halves=True)
+    sums = came_true_sums(memory, rows, usual_of(rows, 0.3), worth, halves=True)
     assert ratio(sums) == pytest.approx(-1)
+
+
+def test_with_halves_a_critic_learns_from_its_own_rows_only() -> None:
+    algorithm = GPCAnchor(hidden=(16,), ood_weight=0.0, halves=True)
+    prepared = algorithm.prepare(journey())
+    state = prepared.algorithm.init(jax.random.key(0), prepared.rows)
+    first = np.flatnonzero(prepared.rows.extra["half"] == 0)[:32]
+    batch = jax.tree.map(lambda column: jnp.asarray(column[first]), prepared.rows)
+    after, _ = jax.jit(prepared.algorithm.update)(state, batch, jax.random.key(1))
+    before, now = (each.learner.critics.members.weights[0] for each in (state, after))
+    assert not np.array_equal(before[0], now[0])
+    np.testing.assert_array_equal(before[1], now[1])
 
 
 @pytest.mark.parametrize("lengths", [[50] * 40, [1] * 1000, [1000], [900, 50, 50]])
@@ -215,8 +229,9 @@ def test_the_clone_is_fitted_to_all_rows_alike() -> None:
     )
 
 
-def test_two_networks_side_by_side_are_one_whose_outputs_are_their_sum() -> None:
-    one, other = (MLP((3, 8, 5, 2), jax.random.key(seed), last_scale=1.0) for seed in range(2))
+@pytest.mark.parametrize("hidden", [(), (8,), (8, 5)])
+def test_two_networks_side_by_side_are_one_whose_outputs_are_their_sum(hidden: tuple[int, ...]) -> None:
+    one, other = (MLP((3, *hidden, 2), jax.random.key(seed), last_scale=1.0) for seed in range(2))
     rows = some_rows().observation
     both = summed(one.perceptron(), other.perceptron())(rows)
     np.testing.assert_allclose(both, one(rows) + other(rows), rtol=1e-5, atol=1e-6)

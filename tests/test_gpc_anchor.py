@@ -112,7 +112,7 @@ def lasting(rows: int = 4000) -> Transitions:
     return Transitions(*(column[kept] for column in columns))
 
 
-def test_acting_as_the_log_does_costs_nothing_so_a_policy_does_not_end_its_episodes() -> None:
+def test_acting_as_the_log_does_costs_little_so_a_policy_does_not_end_its_episodes() -> None:
     fields: dict[str, Any] = {**BRISK, "discount": 0.9, "support_cost": 100.0, "q_floor": -10.0}
     fields |= {"anchor": 0.05, "doubt": 0.0}
     prepared, state = learn(GPCAnchor(**fields, halves=False, weight_decay=0.0), lasting(), 2000)
@@ -129,13 +129,15 @@ def test_an_action_is_uncertain_as_far_as_it_is_less_known_than_the_logs_own() -
         prepared.algorithm.init(jax.random.key(0), prepared.rows),
         jnp.asarray(prepared.rows.state_cell),
     )
-    count, usual = learner.excess(cell, jnp.full((2000, 1), 0.4))
+    count, excess = learner.excess(cell, jnp.full((2000, 1), 0.4))
     assert float(count.min()) > 10
-    assert float(usual.max()) == 0
+    assert float(excess.max()) == 0
     none, unseen = learner.excess(cell, jnp.full((2000, 1), -0.9))
     assert float(none.max()) == 0
     assert float(unseen.min()) > 0.5
     assert float(unseen.max()) < 1  # 1 would be the whole uncertainty
+    u = prepared.algorithm.uncertainty(learner, cell, jnp.full((2000, 1), 0.4))
+    assert float(u.max()) == 0
 
 
 def test_a_policy_that_acts_as_the_log_does_is_hardly_penalised() -> None:
@@ -143,7 +145,7 @@ def test_a_policy_that_acts_as_the_log_does_is_hardly_penalised() -> None:
     prepared, state = learn(algorithm, journey(), 1000)
     seen = jax.tree.map(lambda column: jnp.asarray(column[:256]), prepared.rows)
     state, metrics = jax.jit(prepared.algorithm.update)(state, seen, jax.random.key(1))
-    whole = algorithm.pessimism * algorithm.value_spread * state.usual[seen.state_cell].mean()
+    whole = algorithm.pessimism * algorithm.value_spread * state.usual_uncertainty[seen.state_cell].mean()
     assert 0 < float(metrics["uncertainty"]) < 0.4 * float(whole)
 
 
@@ -183,7 +185,7 @@ def test_the_same_log_written_differently_gives_the_same_policy(
     taken = actions(one, one_state, log.observation[:100])
     assert np.abs(taken).max() > 0.5  # it has learnt
     np.testing.assert_allclose(taken, actions(two, two_state, other.observation[:100]), atol=2e-3)
-    np.testing.assert_allclose(one_state.share, two_state.share, rtol=1e-2)
+    np.testing.assert_allclose(one_state.came_true, two_state.came_true, rtol=1e-2)
 
 
 def _with_constant(column: Any) -> Any:

@@ -41,11 +41,10 @@ def anonymous_table() -> str:
             f"| {name} | {_with_error(entry['log'], math.inf)} | {behaviour} | {' | '.join(cells)} |"
         )
     lengths = {
-        each: {entry["policies"][each]["updates"] for entry in measured.values() if each in entry["policies"]}
-        for each in algorithms
+        each: {row["planned_updates"] for row in rows if row["algorithm"] == each} for each in algorithms
     }
     trained = ", ".join(
-        f"{each} {'/'.join(f'{updates:,}' for updates in sorted(found))}"
+        f"{each} {' or '.join(f'{updates:,}' for updates in sorted(found))}"
         for each, found in lengths.items()
         if found
     )
@@ -85,7 +84,7 @@ def _anonymous_goals(measured: dict[str, Any], ours: str) -> list[str]:
         name: entry["policies"][ours] for name, entry in measured.items() if ours in entry.get("policies", {})
     }
     if not own:
-        return [f"{ours} is not yet measured."]
+        return [f"No last policy of {ours} has been rolled out yet."]
     behaviour = {name: measured[name].get("behaviour", measured[name]["log"]) for name in own}
     means = {name: [each["mean"] for each in measured[name]["policies"].values()] for name in own}
     compared = {name: each for name, each in means.items() if len(each) > 1}

@@ -62,8 +62,8 @@ from gridcount.transitions import Batch, Transitions
 
 ROUNDING = 1e-6  # a deviation below this share of the mean is an error of 32-bit numbers
 SKEWNESS_ROWS = 100_000  # from which the order of columns is made
-# share of the predicted differences that comes true, below which the policy hardly leaves the log's actions,
-# and above which little holds it back
+# share of the predicted differences that comes true, below which imitation outweighs values, and above which
+# values outweigh imitation
 NOISE, SIGNAL = 0.5, 0.7
 LEAST_SHARE = 0.01  # a smaller share counts as this
 SHARE_STEP = 1e-3  # of the moving sums that the share is made of
@@ -79,9 +79,9 @@ class AnchorState(NamedTuple):
     learner: TD3State  # its policy is the correction of what the log does
     behaviour: BehaviourState  # mu and sigma: what the log does in a state, and how far its actions spread
     acting: tuple[Deterministic, Behaviour]  # averages over the last part of the updates so far
-    share: Array  # [2] moving sums whose ratio is the share of predicted differences that comes true
+    came_true: Array  # [2] moving sums whose ratio is how much of the predicted differences comes true (b)
     counts: ActionCounts  # n: how often the log has an action in a cell
-    usual: Array  # [cells] the mean of 1 / sqrt(n + 1) over the log's own actions in a cell
+    usual_uncertainty: Array  # [cells] the mean of 1 / sqrt(n + 1) over the log's own actions in a cell
     columns: Array  # the observation's columns that networks see, in their order
     normaliser: Normaliser
 
@@ -93,7 +93,7 @@ class AnchorState(NamedTuple):
         """[rows] each: how often the log has actions in those cells, and how much less it knows of them than of
         its own, from 0 to 1."""
         count = self.counts(cell, action)
-        return count, jnp.maximum(log_uncertainty(count, 1.0) - self.usual[cell], 0.0)
+        return count, jnp.maximum(log_uncertainty(count, 1.0) - self.usual_uncertainty[cell], 0.0)
 
 
 @dataclass(frozen=True)
@@ -221,13 +221,13 @@ class GPCAnchor(TD3Fields):
             reward=(batch.reward - number(self.reward_level)) / number(self.reward_unit),
         )
         behaviour = step_behaviour(state.behaviour, batch, number(self.weight_decay))
-        usual, next_usual = habits(behaviour.network, batch)
+        habit, next_habit = habits(behaviour.network, batch)
         action = self._noisy(
-            learner.policy(batch.observation, usual.base), self.ood_noise * usual.deviation, action_key
+            learner.policy(batch.observation, habit.base), self.ood_noise * habit.deviation, action_key
         )
         next_action = self._noisy(
-            learner.target_policy(batch.next_observation, next_usual.base),
-            self.smoothing * next_usual.deviation,
+            learner.target_policy(batch.next_observation, next_habit.base),
+            self.smoothing * next_habit.deviation,
             next_key,
         )
         _, next_excess = state.excess(batch.next_state_cell, next_action)
@@ -252,20 +252,20 @@ class GPCAnchor(TD3Fields):
             return loss_in + self.ood_weight * gap, {"loss_in": loss_in, "gap": gap, "q_data": q_data.mean()}
 
         learner, metrics = step_critics(self, learner, critic_loss)
-        checked = jax.tree.map(lambda rows: rows[::CHECKED], (batch, usual, target))
-        sums = predicted_share(learner.target_critics, *checked, halves=bool(self.halves))
-        share = state.share + SHARE_STEP * (sums - state.share)
-        true = jnp.clip(share[0] / (share[1] + 1e-12), LEAST_SHARE, 1.0)
-        weight = self.anchor + self.doubt * ((1 - true) / true) ** 2
-        loss = anchored(weight, learner.target_critics, batch.observation, usual)
+        checked = jax.tree.map(lambda rows: rows[::CHECKED], (batch, habit, target))
+        newest_sums = came_true_sums(learner.target_critics, *checked, halves=bool(self.halves))
+        sums = state.came_true + SHARE_STEP * (newest_sums - state.came_true)
+        share = jnp.clip(sums[0] / (sums[1] + 1e-12), LEAST_SHARE, 1.0)
+        weight = self.anchor + self.doubt * ((1 - share) / share) ** 2
+        loss = anchored(weight, learner.target_critics, batch.observation, habit)
         learner, policy_metrics = step_policy(self, learner, loss, number(self.weight_decay))
         metrics |= policy_metrics
         metrics |= {name: self._in_log_units(metrics[name]) for name in ("q_data", "q_policy")}
         metrics |= {"uncertainty": uncertainty.mean(), "unseen": (count < 1).mean()}
-        metrics |= {"came_true": true, "anchor": weight, "deviation": usual.deviation.mean()}
+        metrics |= {"came_true": share, "imitation": weight, "deviation": habit.deviation.mean()}
         newest = learner.policy, behaviour.network
         acting = polyak(state.acting, newest, tail_step(learner.updates, self.average_share))
-        return state._replace(learner=learner, behaviour=behaviour, acting=acting, share=share), metrics
+        return state._replace(learner=learner, behaviour=behaviour, acting=acting, came_true=sums), metrics
 
     def actor(self, state: AnchorState) -> Actor:
         """The averaged policy."""
@@ -274,21 +274,21 @@ class GPCAnchor(TD3Fields):
         return make_actor(network, state.normaliser, state.columns)
 
     def uncertainty(self, state: AnchorState, state_cell: Array, action: Array) -> Array:
-        """How little the log knows of actions in some state cells: u, in the log's units."""
-        return log_uncertainty(
-            state.counts(state_cell, action), self.pessimism * self.value_spread * number(self.reward_unit)
-        )
+        """How much less the log knows of actions than of its own in some state cells: u, in the log's units."""
+        _, excess = state.excess(state_cell, action)
+        return self.pessimism * self.value_spread * number(self.reward_unit) * excess
 
     def remark(self, row: Mapping[str, Any]) -> str:
         """What the share of predictions that came true says about the policy, in words; empty if it says
         nothing."""
         share = row.get("came_true")
-        if share is None or share >= SIGNAL:
+        if share is None or share >= SIGNAL or not self.doubt:
             return ""
         told = "hardly any" if share < 2 * LEAST_SHARE else f"{share:.0%}"
         text = f"At the end of training {told} of the differences between the log's actions that the critics predict came true."
-        held = "does little else than the log does" if share < NOISE else "follows them in part"
-        return f"{text} So the policy {held}: a larger log may allow more."
+        held = "does nearly what the log does" if share < NOISE else "follows them in part"
+        larger = ": a larger log may allow more." if self.halves is True else "."
+        return f"{text} So the policy {held}{larger}"
 
     def _noisy(self, action: Array, deviation: Array, key: Array) -> Array:
         """An action with clipped Gaussian noise of a deviation, within [-1, 1]."""
@@ -304,7 +304,7 @@ class GPCAnchor(TD3Fields):
         return value * number(self.reward_unit) + number(self.value_level)
 
 
-def predicted_share(critics: Critics, batch: Batch, usual: Habit, target: Array, *, halves: bool) -> Array:
+def came_true_sums(critics: Critics, batch: Batch, habit: Habit, target: Array, *, halves: bool) -> Array:
     """[2] sums whose ratio is how much of the differences that critics predict between the log's actions comes
     true: the slope of a regression, 1 if all, 0 if none.
 
@@ -312,15 +312,15 @@ def predicted_share(critics: Critics, batch: Batch, usual: Habit, target: Array,
     true is its target less the value of the mean. With halves a row's prediction is of the critic that did not
     learn from it.
     """
-    q, slopes = critics.with_slopes(batch.observation, usual.mean)
+    q, slopes = critics.with_slopes(batch.observation, habit.mean)
     slope = slopes.mean(axis=0)
     if halves:
         slope = jnp.where(batch.extra["half"][:, None] == 0, slopes[1], slopes[0])
-    predicted = (slope * (batch.action - usual.mean)).sum(axis=-1)
+    predicted = (slope * (batch.action - habit.mean)).sum(axis=-1)
     return jnp.stack([(predicted * (target - q.mean(axis=0))).mean(), (predicted**2).mean()])
 
 
-def anchored(weight: Array, critics: Critics, observation: Array, usual: Habit) -> PolicyLoss:
+def anchored(weight: Array, critics: Critics, observation: Array, habit: Habit) -> PolicyLoss:
     """The policy's loss: its squared distance to the log's mean action in deviations, less its value.
 
     Without limits of its networks each state's action would be mu + sigma^2 slope / (2 weight gain). Q is the
@@ -329,12 +329,12 @@ def anchored(weight: Array, critics: Critics, observation: Array, usual: Habit) 
     """
 
     def loss(policy: Deterministic) -> tuple[Array, Metrics]:
-        action = policy(observation, usual.base)
+        action = policy(observation, habit.base)
         q, slopes = critics.with_slopes(observation, jax.lax.stop_gradient(action))
         slope = slopes.mean(axis=0)
-        gain = jnp.sqrt(((slope * usual.deviation) ** 2).sum(axis=-1).mean()) + 1e-8
+        gain = jnp.sqrt(((slope * habit.deviation) ** 2).sum(axis=-1).mean()) + 1e-8
         climbed = (slope * action).sum(axis=-1).mean() / gain  # has the gradient of Q / gain in the policy
-        distance = squared_distance(action / usual.deviation, usual.mean / usual.deviation).mean()
+        distance = squared_distance(action / habit.deviation, habit.mean / habit.deviation).mean()
         return weight * distance - climbed, {"q_policy": q.mean(), "gain": gain, "moved": distance}
 
     return loss
