@@ -12,6 +12,7 @@ The last command rolls out the last policy of every cell, and of the plants also
 Returns vary much between episodes (rain, faults), so each mean has its standard error.
 """
 
+import argparse
 import json
 import re
 import sys
@@ -119,7 +120,15 @@ def summary(returns: Any) -> dict[str, Any]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--score"]:
-        score(Path(sys.argv[2]), Path(sys.argv[3]))
-        sys.exit()
-    make(Path(sys.argv[1]) if len(sys.argv) > 1 else None)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", nargs="?", type=Path, help="D4RL-format files to import")
+    parser.add_argument(
+        "--score", nargs=2, type=Path, metavar=("OUT", "RESULTS"), help="score instead of import"
+    )
+    options = parser.parse_args()
+    if options.score:
+        score(*options.score)
+    else:
+        make(options.folder)

@@ -6,7 +6,13 @@ from scipy import stats
 
 from gridcount.report import statistics
 from gridcount.report.scores import LAST, headline
-from gridcount.report.statistics import estimate, estimate_improvement, estimate_profile, improvement
+from gridcount.report.statistics import (
+    estimate,
+    estimate_improvement,
+    estimate_over_tasks,
+    estimate_profile,
+    improvement,
+)
 
 # Scores [seeds, tasks] and what rliable 1.2.0 computes from them, its intervals with 20,000 draws (2,000 for
 # the improvement).
@@ -99,6 +105,16 @@ def test_one_seed_has_no_interval() -> None:
     assert estimate_profile(tasks, [0.5])[1] is None
     assert estimate_improvement(tasks, tasks).interval is None
     assert statistics.mean_interval(np.ones((1, 4))) is None
+
+
+def test_with_one_seed_a_task_intervals_are_scipys_bootstrap_over_tasks() -> None:
+    scores = np.random.default_rng(3).normal(60.0, 30.0, 21)
+    ours = estimate_over_tasks(scores, statistics.interquartile_mean, repetitions=20_000)
+    scipys = stats.bootstrap(
+        (scores,), lambda each, axis: stats.trim_mean(each, 0.25, axis=axis), method="percentile", rng=0
+    ).confidence_interval
+    assert ours.value == pytest.approx(stats.trim_mean(scores, 0.25))
+    assert ours.interval == pytest.approx((scipys.low, scipys.high), abs=0.5)
 
 
 def test_tasks_weigh_the_same_whatever_their_seeds() -> None:

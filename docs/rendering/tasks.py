@@ -1,6 +1,7 @@
 """The paper's 21 tasks: what each algorithm scores, beside the log and the paper."""
 
 import json
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from gridcount.benchmark.store import read_results
 from gridcount.benchmark.suites import Suite, read_suite
 from gridcount.report.scores import LAST
+from gridcount.report.statistics import CONFIDENCE, Estimate, estimate_over_tasks, interquartile_mean, mean
 from rendering import ROOT, table
 
 SUITE, PAPER = "paper/table", "gpc-sac"
@@ -18,36 +20,50 @@ Runs = dict[tuple[str, str], list[list[dict[str, Any]]]]  # dataset, algorithm -
 
 
 def tasks_tables() -> dict[str, str]:
-    """By marker: scores, counts of wins (for the README in short), and minutes of one core."""
+    """By marker: scores, counts of wins (for the README in short), what holds over tasks, runs that are longer
+    than most, and minutes of one core."""
     suite, logs = read_suite(SUITE), json.loads((ROOT / "results" / "tasks.json").read_text())
-    runs = _runs(suite, logs)
+    found = _runs(suite, logs)
+    planned = Counter(run[0]["planned_updates"] for seeds in found.values() for run in seeds)
+    usual = planned.most_common(1)[0][0]
+    runs, longer = (
+        {place: own for place, seeds in found.items() if (own := [run for run in seeds if keep(run)])}
+        for keep in (
+            lambda run: run[0]["planned_updates"] == usual,
+            lambda run: run[0]["planned_updates"] > usual,
+        )
+    )
     return {
         "tasks": _scores_table(suite, logs, runs),
         "tasks-counts": _counts(suite, logs, runs),
+        "tasks-over": _over_tasks(suite, logs, runs),
         "tasks-short": _in_short(suite, logs, runs),
+        "tasks-longer": _longer_table(suite, logs, runs, longer),
         "tasks-times": _times_table(suite, logs, runs),
     }
 
 
 def _runs(suite: Suite, logs: dict[str, Any]) -> Runs:
     """All runs of the suite; and ours on a log without its name, which trains to the same bits."""
-    found: dict[tuple[str, str], dict[int, list[dict[str, Any]]]] = {}
+    found: dict[tuple[str, str], dict[tuple[int, int], list[dict[str, Any]]]] = {}
     kept = ROOT / "results" / "table.parquet"
     for row in read_results(kept) if kept.exists() else []:
-        found.setdefault((row["dataset"], row["algorithm"]), {}).setdefault(row["seed"], []).append(row)
+        _add(found, row["dataset"], row)
     ours, tasks = suite.algorithms[0], {log["fingerprint"]: name for name, log in logs.items()}
-    own = set(found)  # what the suite has itself
+    own = {place: set(seeds) for place, seeds in found.items()}  # what the suite has itself
     for row in read_results(ROOT / "results" / "anonymous" / "results.parquet"):
         name = tasks.get(row["fingerprint"])
-        if row["algorithm"] == ours and name is not None and (name, ours) not in own:
-            found.setdefault((name, ours), {}).setdefault(row["seed"], []).append(row)
-    return {place: [_longest(rows) for rows in seeds.values()] for place, seeds in found.items()}
+        if row["algorithm"] == ours and name is not None and _run(row) not in own.get((name, ours), ()):
+            _add(found, name, row)
+    return {place: list(seeds.values()) for place, seeds in found.items()}
 
 
-def _longest(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The evaluations of the longest run, where a task was run at several lengths."""
-    planned = max(row["planned_updates"] for row in rows)
-    return [row for row in rows if row["planned_updates"] == planned]
+def _add(found: dict[tuple[str, str], dict[tuple[int, int], Any]], name: str, row: dict[str, Any]) -> None:
+    found.setdefault((name, row["algorithm"]), {}).setdefault(_run(row), []).append(row)
+
+
+def _run(row: dict[str, Any]) -> tuple[int, int]:
+    return row["planned_updates"], row["seed"]
 
 
 def _score(seeds: list[list[dict[str, Any]]] | None) -> float | None:
@@ -68,15 +84,12 @@ def _scores_table(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
         paper = f"{suite.published[PAPER][name][0]:.1f}"
         log = f"{logs[name]['score']:.1f}" if name in logs else ""
         size = f"{logs[name]['transitions']:,}" if name in logs else ""
-        lengths = {
-            row["planned_updates"] for each in algorithms for run in runs.get((name, each), []) for row in run
-        }
-        updates = ", ".join(f"{each:,}" for each in sorted(lengths))
-        rows.append([name, size, updates, log, *cells, paper])
-    head = " | ".join(["dataset", "rows", "updates", "the log", *algorithms, "GPC-SAC in the paper"])
+        rows.append([name, size, log, *cells, paper])
+    head = " | ".join(["dataset", "rows", "the log", *algorithms, "GPC-SAC in the paper"])
     waiting = [each for each in suite.algorithms if each not in algorithms]
     seeds = "/".join(str(count) for count in sorted({len(found) for found in runs.values()}))
-    notes = f"Mean of the last {LAST} evaluations of {seeds} seed each."
+    updates = next(iter(runs.values()))[0][0]["planned_updates"]
+    notes = f"Mean of the last {LAST} evaluations of {seeds} seed each, {updates:,} updates."
     if waiting:
         notes += f" Not yet run: {', '.join(waiting)}."
     return f"{table(head, rows)}\n\n{notes}"
@@ -100,6 +113,57 @@ def _counts(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
             f"- More than {FAR:.0f} points below the paper: {', '.join(far) or 'none'}.",
         ]
     )
+
+
+def _over_tasks(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
+    """Of each algorithm what holds over tasks, and how often ours scores more."""
+    ours, rows = suite.algorithms[0], []
+    scores = {
+        each: {
+            name: score for name in suite.datasets if (score := _score(runs.get((name, each)))) is not None
+        }
+        for each in suite.algorithms
+    }
+    for each, own in scores.items():
+        shared = [name for name in own if name in scores[ours]]
+        if not shared:
+            continue
+        values = np.array([own[name] for name in shared])
+        behaviour, paper = (
+            sum(own[name] >= other for name, other in others.items() if name in own)
+            for others in (
+                {name: log["score"] for name, log in logs.items()},
+                {name: score[0] for name, score in suite.published[PAPER].items()},
+            )
+        )
+        wins = np.array(
+            [(scores[ours][name] > own[name]) + (scores[ours][name] == own[name]) / 2 for name in shared]
+        )
+        improved = "" if each == ours else _with_interval(estimate_over_tasks(wins, mean), 2)
+        iqm = _with_interval(estimate_over_tasks(values, interquartile_mean), 1)
+        mean_of_all = f"{values.mean():.1f}"
+        rows.append([each, str(len(shared)), iqm, mean_of_all, str(behaviour), str(paper), improved])
+    head = f"algorithm | tasks | IQM | mean | at least the log | at least the paper's GPC-SAC | P({ours} is better)"
+    return f"{table(head, rows)}\n\nIn brackets: {CONFIDENCE:.0%} intervals of a bootstrap over tasks."
+
+
+def _with_interval(found: Estimate, digits: int) -> str:
+    low, high = found.interval or (found.value, found.value)
+    return f"{found.value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def _longer_table(suite: Suite, logs: dict[str, Any], runs: Runs, longer: Runs) -> str:
+    """What more updates change, where a task was trained longer."""
+    rows = []
+    for name, each in [(name, each) for name in suite.datasets for each in suite.algorithms]:
+        if (name, each) in longer:
+            updates = longer[name, each][0][0]["planned_updates"]
+            short, long = (_score(found.get((name, each))) for found in (runs, longer))
+            scores = ["" if score is None else f"{score:.1f}" for score in (logs[name]["score"], short, long)]
+            rows.append([name, each, *scores, f"{updates:,}"])
+    usual = next(iter(runs.values()))[0][0]["planned_updates"]
+    head = f"dataset | algorithm | the log | {usual:,} updates | longer | updates of that"
+    return table(head, rows) if rows else "Not yet measured."
 
 
 def _in_short(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:

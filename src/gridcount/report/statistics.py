@@ -4,6 +4,7 @@ rliable computes them.
 Scores of an algorithm are one array per task, a number per seed. Intervals are percentiles of a stratified
 bootstrap: seeds are drawn with replacement within each task, tasks are fixed. Tasks may have different
 numbers of seeds, which rliable does not support; all tasks have the same weight, which their runs share.
+Where every task has one seed, `estimate_over_tasks` draws tasks instead.
 """
 
 import math
@@ -118,6 +119,19 @@ def estimate_improvement(
         draws += wins[row[:, :, None], column[:, None, :]].mean(axis=(1, 2)) / len(ours)
     low, high = _percentiles(draws)
     return Estimate(value, (float(low), float(high)))
+
+
+def estimate_over_tasks(
+    scores: ArrayLike, statistic: Callable[[Array], Array], seed: int = 0, repetitions: int = REPETITIONS
+) -> Estimate:
+    """A statistic of one number per task, for tasks of one seed each: the bootstrap draws tasks.
+
+    So the interval says how far the number depends on which tasks were chosen, and nothing about seeds.
+    """
+    values = np.asarray(scores, float)
+    draws = values[np.random.default_rng(seed).integers(len(values), size=(repetitions, len(values)))]
+    low, high = _percentiles(statistic(draws))
+    return Estimate(float(statistic(values)), (float(low), float(high)))
 
 
 def mean_interval(curves: ArrayLike, seed: int = 0, repetitions: int = REPETITIONS) -> Array | None:
