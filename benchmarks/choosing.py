@@ -1,8 +1,9 @@
 """One trial of GPC-Anchor's settings: python benchmarks/choosing.py OUT "what is tried" --set dosing --seed 10.
 
 Settings are chosen on re-collected hopper-medium and pen-expert, on generated maze2d-large and on the plants
-fan and dosing, with seeds 10 and 11; everything else is measured with what was chosen. maze2d-umaze,
-walker2d-medium-replay, halfcheetah-medium-expert and halfcheetah-expert are there to look for causes. The
+fan and dosing, with seeds 10 and 11; everything else is measured with what was chosen. The plant tank,
+maze2d-umaze, walker2d-medium-replay, halfcheetah-medium-expert and halfcheetah-expert are there to look for
+causes. The
 seed is that of training, and of a plant's log too. A trial's scores along training, and on a plant what the
 last policy gains over those who made the log, are added to results/choosing/trials.json. Fields of the
 algorithm are changed with --field anchor=0.1. A change of the code is named in the trial's words.
@@ -17,7 +18,11 @@ from typing import Any
 import gridcount as gc
 from gridcount.envs.plant_logs import behaviour_of, log_of
 
-PLANTS = {"dosing": (20_000, (0.0, 10.0)), "fan": (30_000, (0.0, 100.0))}  # rows, range of the action
+PLANTS = {  # rows, range of the actions
+    "dosing": (20_000, (0.0, 10.0)),
+    "fan": (30_000, (0.0, 100.0)),
+    "tank": (20_000, (0.0, 100.0)),
+}
 FILES = {
     "hopper-medium": "hopper-medium-v2",
     "pen-expert": "pen-expert-v1",
@@ -45,8 +50,8 @@ def data_of(name: str, seed: int, folder: Path) -> tuple[gc.Transitions | str | 
         log.reward,
         terminated=log.terminated,
         episode=log.episode,
-        action_low=low,
-        action_high=high,
+        action_low=(low,) * log.action.shape[1],
+        action_high=(high,) * log.action.shape[1],
         name=f"{name}-{seed}",
     )
     return data, f"gridcount/{name}-v0"

@@ -24,15 +24,9 @@ def tasks_tables() -> dict[str, str]:
     than most, and minutes of one core."""
     suite, logs = read_suite(SUITE), json.loads((ROOT / "results" / "tasks.json").read_text())
     found = _runs(suite, logs)
-    planned = Counter(run[0]["planned_updates"] for seeds in found.values() for run in seeds)
+    planned = Counter(_run(run[0])[0] for seeds in found.values() for run in seeds)
     usual = planned.most_common(1)[0][0]
-    runs, longer = (
-        {place: own for place, seeds in found.items() if (own := [run for run in seeds if keep(run)])}
-        for keep in (
-            lambda run: run[0]["planned_updates"] == usual,
-            lambda run: run[0]["planned_updates"] > usual,
-        )
-    )
+    runs, longer = _of_lengths(found, {usual}), _of_lengths(found, {each for each in planned if each > usual})
     return {
         "tasks": _scores_table(suite, logs, runs),
         "tasks-counts": _counts(suite, logs, runs),
@@ -56,6 +50,12 @@ def _runs(suite: Suite, logs: dict[str, Any]) -> Runs:
         if row["algorithm"] == ours and name is not None and _run(row) not in own.get((name, ours), ()):
             _add(found, name, row)
     return {place: list(seeds.values()) for place, seeds in found.items()}
+
+
+def _of_lengths(found: Runs, lengths: set[int]) -> Runs:
+    """The runs that are so long."""
+    kept = {place: [run for run in seeds if _run(run[0])[0] in lengths] for place, seeds in found.items()}
+    return {place: seeds for place, seeds in kept.items() if seeds}
 
 
 def _add(found: dict[tuple[str, str], dict[tuple[int, int], Any]], name: str, row: dict[str, Any]) -> None:
