@@ -2,6 +2,7 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,9 +25,8 @@ def tasks_tables() -> dict[str, str]:
     than most, and minutes of one core."""
     suite, logs = read_suite(SUITE), json.loads((ROOT / "results" / "tasks.json").read_text())
     found = _runs(suite, logs)
-    planned = Counter(_run(run[0])[0] for seeds in found.values() for run in seeds)
-    usual = planned.most_common(1)[0][0]
-    runs, longer = _of_lengths(found, {usual}), _of_lengths(found, {each for each in planned if each > usual})
+    runs = _kept(found, lambda planned, usual: planned == usual)
+    longer = _kept(found, lambda planned, usual: planned > usual)
     return {
         "tasks": _scores_table(suite, logs, runs),
         "tasks-counts": _counts(suite, logs, runs),
@@ -52,10 +52,22 @@ def _runs(suite: Suite, logs: dict[str, Any]) -> Runs:
     return {place: list(seeds.values()) for place, seeds in found.items()}
 
 
-def _of_lengths(found: Runs, lengths: set[int]) -> Runs:
-    """The runs that are so long."""
-    kept = {place: [run for run in seeds if _run(run[0])[0] in lengths] for place, seeds in found.items()}
+def _kept(found: Runs, keep: Callable[[int, int], bool]) -> Runs:
+    """The runs whose length fits to how long most runs of their algorithm are."""
+    usual = {
+        each: Counter(_run(run[0])[0] for place, seeds in found.items() if place[1] == each for run in seeds)
+        for each in {place[1] for place in found}
+    }
+    kept = {
+        place: [run for run in seeds if keep(_run(run[0])[0], usual[place[1]].most_common(1)[0][0])]
+        for place, seeds in found.items()
+    }
     return {place: seeds for place, seeds in kept.items() if seeds}
+
+
+def _lengths(runs: Runs) -> dict[str, str]:
+    """By algorithm: how many updates its runs make."""
+    return {place[1]: f"{seeds[0][0]['planned_updates']:,}" for place, seeds in runs.items()}
 
 
 def _add(found: dict[tuple[str, str], dict[tuple[int, int], Any]], name: str, row: dict[str, Any]) -> None:
@@ -88,8 +100,9 @@ def _scores_table(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
     head = " | ".join(["dataset", "rows", "the log", *algorithms, "GPC-SAC in the paper"])
     waiting = [each for each in suite.algorithms if each not in algorithms]
     seeds = "/".join(str(count) for count in sorted({len(found) for found in runs.values()}))
-    updates = next(iter(runs.values()))[0][0]["planned_updates"]
-    notes = f"Mean of the last {LAST} evaluations of {seeds} seed each, {updates:,} updates."
+    lengths = _lengths(runs)
+    updates = ", ".join(f"{each} {lengths[each]}" for each in algorithms)
+    notes = f"Mean of the last {LAST} evaluations of {seeds} seed each. Updates: {updates}."
     if waiting:
         notes += f" Not yet run: {', '.join(waiting)}."
     return f"{table(head, rows)}\n\n{notes}"
@@ -141,9 +154,13 @@ def _over_tasks(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
         )
         improved = "" if each == ours else _with_interval(estimate_over_tasks(wins, mean), 2)
         iqm = _with_interval(estimate_over_tasks(values, interquartile_mean), 1)
-        mean_of_all = f"{values.mean():.1f}"
-        rows.append([each, str(len(shared)), iqm, mean_of_all, str(behaviour), str(paper), improved])
-    head = f"algorithm | tasks | IQM | mean | at least the log | at least the paper's GPC-SAC | P({ours} is better)"
+        minutes = np.median([run[-1]["seconds"] / 60 for name in shared for run in runs[name, each]])
+        facts = [f"{minutes:.1f}", iqm, f"{values.mean():.1f}", str(behaviour), str(paper), improved]
+        rows.append([each, str(len(shared)), *facts])
+    head = (
+        "algorithm | tasks | minutes, median | IQM | mean | at least the log | at least the paper's GPC-SAC"
+        f" | P({ours} is better)"
+    )
     return f"{table(head, rows)}\n\nIn brackets: {CONFIDENCE:.0%} intervals of a bootstrap over tasks."
 
 
@@ -157,12 +174,10 @@ def _longer_table(suite: Suite, logs: dict[str, Any], runs: Runs, longer: Runs) 
     rows = []
     for name, each in [(name, each) for name in suite.datasets for each in suite.algorithms]:
         if (name, each) in longer:
-            updates = longer[name, each][0][0]["planned_updates"]
             short, long = (_score(found.get((name, each))) for found in (runs, longer))
             scores = ["" if score is None else f"{score:.1f}" for score in (logs[name]["score"], short, long)]
-            rows.append([name, each, *scores, f"{updates:,}"])
-    usual = next(iter(runs.values()))[0][0]["planned_updates"]
-    head = f"dataset | algorithm | the log | {usual:,} updates | longer | updates of that"
+            rows.append([name, each, *scores, _lengths({(name, each): longer[name, each]})[each]])
+    head = "dataset | algorithm | the log | as in the table | longer | updates of that"
     return table(head, rows) if rows else "Not yet measured."
 
 
