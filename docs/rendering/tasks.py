@@ -29,9 +29,9 @@ def tasks_tables() -> dict[str, str]:
     longer = _kept(found, lambda planned, usual: planned > usual)
     return {
         "tasks": _scores_table(suite, logs, runs),
-        "tasks-counts": _counts(suite, logs, runs),
+        "tasks-counts": _counts(suite, logs, runs, longer),
         "tasks-over": _over_tasks(suite, logs, runs),
-        "tasks-short": _in_short(suite, logs, runs),
+        "tasks-short": _in_short(suite, logs, runs, longer),
         "tasks-longer": _longer_table(suite, logs, runs, longer),
         "tasks-times": _times_table(suite, logs, runs),
     }
@@ -112,7 +112,7 @@ def _bold(score: float, best: float | None) -> str:
     return f"**{score:.1f}**" if score == best else f"{score:.1f}"
 
 
-def _counts(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
+def _counts(suite: Suite, logs: dict[str, Any], runs: Runs, longer: Runs) -> str:
     """How often our score reaches the log's and the paper's, and where it does not."""
     ours = suite.algorithms[0]
     scores, behaviour, paper = _compared(suite, logs, runs)
@@ -121,7 +121,8 @@ def _counts(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
     ]
     return "\n".join(
         [
-            f"- {ours} scores at least what the log does on {_at_least(scores, behaviour)}.",
+            f"- {ours} scores at least what the log does on {_at_least(scores, behaviour)}."
+            f"{_after_longer(suite, logs, longer)}",
             f"- It scores at least what the paper's GPC-SAC does on {_at_least(scores, paper)}.",
             f"- More than {FAR:.0f} points below the paper: {', '.join(far) or 'none'}.",
         ]
@@ -181,14 +182,24 @@ def _longer_table(suite: Suite, logs: dict[str, Any], runs: Runs, longer: Runs) 
     return table(head, rows) if rows else "Not yet measured."
 
 
-def _in_short(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
+def _in_short(suite: Suite, logs: dict[str, Any], runs: Runs, longer: Runs) -> str:
     scores, behaviour, paper = _compared(suite, logs, runs)
     reached = sum(score >= paper[name] for name, score in scores.items())
+    length = _lengths(runs)[suite.algorithms[0]]
     return (
-        f"{len(scores)} of the {len(suite.datasets)} tasks are measured, with one seed. It scores at least what"
-        f" the log does on {_at_least(scores, behaviour)}. It scores at least what the paper's GPC-SAC does on"
-        f" {reached}."
+        f"{len(scores)} of the {len(suite.datasets)} tasks are measured, with one seed and {length} updates. It"
+        f" scores at least what the log does on {_at_least(scores, behaviour)}."
+        f"{_after_longer(suite, logs, longer)} It scores at least what the paper's GPC-SAC does on {reached}."
     )
+
+
+def _after_longer(suite: Suite, logs: dict[str, Any], longer: Runs) -> str:
+    """What longer runs of ours change in that, in words; empty without any."""
+    scores, behaviour, _ = _compared(suite, logs, longer)
+    if not scores:
+        return ""
+    length = _lengths(longer)[suite.algorithms[0]]
+    return f" Of the tasks trained for {length} updates it does on {_at_least(scores, behaviour)}."
 
 
 def _compared(
