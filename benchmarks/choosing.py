@@ -2,11 +2,11 @@
 
 Settings are chosen on re-collected hopper-medium and pen-expert, on generated maze2d-large and on the plants
 fan and dosing, with seeds 10 and 11; everything else is measured with what was chosen. The plant tank,
-maze2d-umaze, walker2d-medium-replay, halfcheetah-medium-expert and halfcheetah-expert are there to look for
-causes. The
-seed is that of training, and of a plant's log too. A trial's scores along training, and on a plant what the
-last policy gains over those who made the log, are added to results/choosing/trials.json. Fields of the
-algorithm are changed with --field anchor=0.1. A change of the code is named in the trial's words.
+maze2d-umaze, walker2d-medium-replay, halfcheetah-medium-expert, halfcheetah-expert and the first 30,000 rows
+of it are there to look for causes. The seed is that of training, and of a plant's log too. A trial's scores
+along training, and on a plant what the last policy gains over those who made the log, are added to
+results/choosing/trials.json. Fields of the algorithm are changed with --field anchor=0.1. A change of the
+code is named in the trial's words.
 """
 
 import argparse
@@ -15,7 +15,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import gridcount as gc
+from gridcount.data.split import take_episodes
 from gridcount.envs.plant_logs import behaviour_of, log_of
 
 PLANTS = {  # rows, range of the actions
@@ -29,7 +32,9 @@ FILES = {
     "walker2d-medium-replay": "walker2d-medium-replay-v2",
     "halfcheetah-medium-expert": "halfcheetah-medium-expert-v2",
     "halfcheetah-expert": "halfcheetah-expert-v2",
+    "halfcheetah-expert-small": "halfcheetah-expert-v2",
 }
+SMALL = 30_000  # rows of the latter
 EPISODES = dict.fromkeys((*FILES, "maze2d-large"), 20) | {"pen-expert": 50, "maze2d-umaze": 50}
 PLANT_EPISODES, GAIN_EPISODES = 100, 400
 STARTS = 1000  # the seed of the starts from which a gain is measured
@@ -39,7 +44,8 @@ KEPT = Path(__file__).parent.parent / "results" / "choosing" / "trials.json"
 def data_of(name: str, seed: int, folder: Path) -> tuple[gc.Transitions | str | Path, str]:
     """A set to choose on, and the environment that scores it."""
     if name in FILES:
-        return folder / f"{FILES[name]}.hdf5", FILES[name]
+        path = folder / f"{FILES[name]}.hdf5"
+        return path if name.removesuffix("-small") == name else first_episodes(path), FILES[name]
     if name not in PLANTS:
         return f"{name}-v1", f"{name}-v1"
     rows, (low, high) = PLANTS[name]
@@ -50,11 +56,17 @@ def data_of(name: str, seed: int, folder: Path) -> tuple[gc.Transitions | str | 
         log.reward,
         terminated=log.terminated,
         episode=log.episode,
-        action_low=(low,) * log.action.shape[1],
-        action_high=(high,) * log.action.shape[1],
+        action_low=low,
+        action_high=high,
         name=f"{name}-{seed}",
     )
     return data, f"gridcount/{name}-v0"
+
+
+def first_episodes(path: Path) -> gc.Transitions:
+    """The whole episodes among the first rows of a file."""
+    data = gc.load(path)
+    return take_episodes(data, np.cumsum(data.episode_lengths) <= SMALL)
 
 
 def gain(policy: Any, plant: str, seed: int) -> tuple[float, float]:

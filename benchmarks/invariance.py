@@ -1,4 +1,4 @@
-"""The same log written in other ways: python benchmarks/invariance.py OUT [--updates 8000] [--keep].
+"""The same log written in other ways: python benchmarks/invariance.py OUT [--updates 30000] [--keep].
 
 A log of the plant `tank` is changed in ways that should not matter: other units, another order, a column
 that says nothing. GPC-Anchor trains on each with automatic values, and its last policy is rolled out from the
@@ -76,7 +76,7 @@ VARIANTS = {
 }
 
 
-def train(variant: Variant, log: PlantLog, seed: int, updates: int | None, out: Path) -> gc.Policy:
+def train(variant: Variant, log: PlantLog, seed: int, updates: int, out: Path) -> gc.Policy:
     """The policy of a run, which is trained unless it is there."""
     if not (out / "policy").exists():
         changed = variant.change(log)
@@ -92,8 +92,8 @@ def train(variant: Variant, log: PlantLog, seed: int, updates: int | None, out: 
         )
         gc.train(replace(data, name=""), "gpc-anchor", seed=seed, updates=updates, out=out, progress=False)
     policy = gc.load_policy(out)
-    if updates not in (None, policy.updates):
-        raise SystemExit(f"{out} holds a run of {policy.updates:,} updates, not {updates}: delete it")
+    if policy.updates != updates:
+        raise SystemExit(f"{out} holds a run of {policy.updates:,} updates, not {updates:,}: delete it")
     return policy
 
 
@@ -102,17 +102,15 @@ def acting(policy: gc.Policy, variant: Variant) -> Callable[[Array], Array]:
     return lambda observation: np.asarray(policy(variant.seen(observation))) * (PERCENT / variant.high)
 
 
-def measure(out: Path, updates: int | None) -> dict[str, Any]:
+def measure(out: Path, updates: int) -> dict[str, Any]:
     """Train on every variant, and compare actions and returns with those of the unchanged log."""
     log = log_of(PLANT, ROWS, seed=0)
     probes = log.observation[np.random.default_rng(1).choice(ROWS, PROBES, replace=False)]
     cases = {name: (variant, 0) for name, variant in VARIANTS.items()}
     cases |= {f"as it is, seed {seed}": (VARIANTS["as it is"], seed) for seed in (1, 2)}
-    returns, actions, lengths = {}, {}, set()
+    returns, actions = {}, {}
     for number, (name, (variant, seed)) in enumerate(cases.items()):
-        policy = train(variant, log, seed, updates, out / str(number))
-        rule = acting(policy, variant)
-        lengths.add(policy.updates)
+        rule = acting(train(variant, log, seed, updates, out / str(number)), variant)
         returns[name] = gc.evaluate(rule, ENVIRONMENT, episodes=EPISODES, seed=STARTS).returns
         actions[name] = rule(probes)
         print(f"{name}: {np.mean(returns[name]):.1f}", flush=True)
@@ -126,15 +124,14 @@ def measure(out: Path, updates: int | None) -> dict[str, Any]:
         }
         for name in cases
     }
-    (length,) = lengths
-    return {"plant": PLANT, "rows": ROWS, "updates": length, "episodes": EPISODES, "variants": found}
+    return {"plant": PLANT, "rows": ROWS, "updates": updates, "episodes": EPISODES, "variants": found}
 
 
 def main() -> None:
     """Measure, and keep it where asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("out", type=Path)
-    parser.add_argument("--updates", type=int, help="by default those of gridcount train")
+    parser.add_argument("--updates", type=int, default=30_000)
     parser.add_argument("--keep", action="store_true")
     options = parser.parse_args()
     found = measure(options.out, options.updates)

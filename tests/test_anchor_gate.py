@@ -10,7 +10,8 @@ import pytest
 from problems import BRISK, actions, journey, learn
 
 from gridcount.algorithms.behaviour import Habit
-from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored, came_true_sums, second_half
+from gridcount.algorithms.gpc_anchor import GPCAnchor, anchored, came_true_sums
+from gridcount.algorithms.halves import second_half
 from gridcount.cli import main
 from gridcount.losses import gaussian_fit
 from gridcount.networks import MLP, Critics, Deterministic, summed
@@ -64,6 +65,35 @@ def test_only_a_small_log_is_learnt_in_halves_with_weight_decay() -> None:
     assert [each.algorithm.halves for each in prepared] == [True, True, False]
     assert ["half" in (each.rows.extra or {}) for each in prepared] == [True, True, False]
     assert "120,000 rows" in prepared[2].notes["halves"]
+
+
+def test_critics_and_correction_use_each_row_of_a_small_log_a_hundred_times() -> None:
+    prepared = [GPCAnchor().prepare(journey(rows)) for rows in (1200, 40_020, 120_000)]
+    found = [each.algorithm.correction_updates for each in prepared]
+    assert found == [5000, int(np.ceil(100 * 40_020 / 256)), 0]  # at least 5,000; 0: as long as the run
+    assert "then only the clone learns" in prepared[1].notes["correction_updates"]
+
+
+def test_when_the_correction_is_learnt_only_the_clone_goes_on() -> None:
+    log = unrelated()
+    (_, short), (prepared, long), (_, other) = (
+        learn(GPCAnchor(**BRISK, correction_updates=count), log, updates)
+        for count, updates in ((200, 200), (200, 400), (0, 400))
+    )
+
+    def same(a: Any, b: Any) -> bool:
+        return all(jax.tree.leaves(jax.tree.map(lambda x, y: bool((x == y).all()), a, b)))
+
+    parts = ("policy", "target_policy", "critics", "target_critics")
+    assert all(same(getattr(short.learner, part), getattr(long.learner, part)) for part in parts)
+    assert not any(same(getattr(other.learner, part), getattr(long.learner, part)) for part in parts)
+    assert same(long.behaviour, other.behaviour)  # the clone learns as it does anyway
+    assert not same(short.behaviour.network, long.behaviour.network)
+    assert same(short.acting[0], long.acting[0])  # the policy acts with the correction of then
+    assert same(long.acting[1], other.acting[1])  # and the clone of today
+    observation = long.seen(jnp.asarray(log.observation))
+    acting = jnp.tanh(long.acting[0].trunk(observation) + long.acting[1](observation)[0])
+    assert actions(prepared, long, log.observation) == pytest.approx(np.asarray(acting), abs=1e-5)
 
 
 def test_what_a_user_says_about_halves_holds_for_any_log() -> None:

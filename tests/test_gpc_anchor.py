@@ -85,7 +85,8 @@ def fork(rows: int = 4000) -> Transitions:
 def test_the_policy_prefers_states_in_which_it_can_stay_in_the_log() -> None:
     free: dict[str, Any] = {**BRISK, "discount": 0.5, "q_floor": -10.0, "anchor": 0.2, "doubt": 0.0}
     # the cost alone, and the last policy
-    free |= {"ood_weight": 0.0, "halves": False, "weight_decay": 0.0, "average_share": 0.0, "batch_size": 256}
+    free |= {"ood_weight": 0.0, "average_share": 0.0, "batch_size": 256}
+    free |= {"halves": False, "weight_decay": 0.0, "correction_updates": 0}  # as in a large log
     start = np.zeros((1, 1), np.float32)
     careless, careful = (
         [

@@ -9,8 +9,6 @@ import pytest
 from log_files import smooth, write_csv
 from numpy.typing import NDArray
 
-import gridcount as gc
-from gridcount.algorithms.presets import planned_updates
 from gridcount.cli import main
 from gridcount.data.load import import_log
 
@@ -32,32 +30,6 @@ def plant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "operator": np.repeat("ann", 400),
     }
     return write_csv(tmp_path / "plant.csv", table)
-
-
-# --- how long it is trained ---
-
-
-def test_a_log_of_ones_own_is_used_a_hundred_times_at_most(
-    plant: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = ["--hidden", "8", "--batch-size", "16", "--no-plot", "--run", str(tmp_path / "run")]
-    assert main(["train", str(plant), *MAPPING, "--scale-actions", "--hold-out", "0.25", *words]) == 0
-    recorded = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert recorded["updates"] == 2000  # 300 rows x 100 / 16, in whole thousands
-    assert "updates: 2,000, which use each row about 110 times" in capsys.readouterr().out
-
-
-def test_from_python_it_is_used_as_often(plant: Path, tmp_path: Path) -> None:
-    columns = gc.Columns(observation="temp_*", action="valve", reward="yield", episode="batch")
-    data = gc.load(plant, columns, scale_actions=True)
-    run = gc.train(data, hidden=(8,), batch_size=16, hold_out=0.25, out=tmp_path / "run", progress=False)
-    assert run.config["updates"] == 2000
-
-
-def test_published_data_and_other_algorithms_keep_the_length_of_the_preset() -> None:
-    assert planned_updates("gpc-anchor", "hopper-medium-v2", "fast", 10.0) == 200_000
-    assert planned_updates("td3-bc", "plant.csv", "fast", 10.0) == 300_000
-    assert planned_updates("gpc-anchor", "plant.csv", "fast", 1e6) == 200_000
 
 
 # --- columns named on the command line ---

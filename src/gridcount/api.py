@@ -12,7 +12,6 @@ from rich.console import Console
 
 from gridcount.algorithms import ALGORITHMS, make_algorithm
 from gridcount.algorithms.presets import Preset, default_algorithm, planned_updates
-from gridcount.algorithms.ranges import validate_ranges
 from gridcount.data.formats.columns import Columns
 from gridcount.data.formats.cut import Bounds
 from gridcount.data.load import load, resolve_source, resolved_name
@@ -85,8 +84,7 @@ def train(
         preset: "fast" (small networks for an ordinary machine) or "paper", for an algorithm given by name.
         seeds: how many seeds to train together.
         seed: the first seed.
-        updates: gradient updates; by default the preset's, and "gpc-anchor" makes at most 100 passes over a
-            log of your own.
+        updates: gradient updates; by default the preset's.
         env: where to score policies: a dataset's name or a Gymnasium id. By default the dataset's own, if it
             has one.
         evaluate_every: updates between evaluations.
@@ -113,8 +111,6 @@ def train(
         loaded.name, list(report), lambda name, findings: console.print(checks.render(name, findings))
     )
     name, made = _algorithm(algorithm, loaded.name, preset, changes)
-    if updates is None:
-        updates = planned_updates(name, loaded.name, preset, (1 - hold_out) * len(loaded) / made.batch_size)
     environment, unscored = find_environment(loaded.name, env)
     plan = Plan.of(
         name,
@@ -122,7 +118,7 @@ def train(
         dataset=loaded.name if isinstance(data, Transitions) else resolved_name(str(data)),
         environment=environment,
         seeds=tuple(range(seed, seed + seeds)),
-        updates=updates,
+        updates=planned_updates(name, loaded.name, preset) if updates is None else updates,
         evaluate_every=evaluate_every,
         episodes=episodes,
         source=resolve_source(loaded.name),
@@ -342,9 +338,7 @@ def _algorithm(algorithm: Any, dataset: str, preset: Preset, changes: dict[str, 
         raise TypeError(
             f"{algorithm!r} is not an algorithm; give a name such as 'gpc-sac' or an object such as GPCSAC()"
         )
-    made = replace(algorithm, **changes)
-    validate_ranges(made)
-    return name, made
+    return name, replace(algorithm, **changes)
 
 
 def _introduction(experiment: Experiment, data: Transitions, unscored: str, directory: Path) -> Iterator[str]:
@@ -356,7 +350,6 @@ def _introduction(experiment: Experiment, data: Transitions, unscored: str, dire
     )
     yield from (f"  note: {note}" for note in data.notes)
     yield from (f"  {setting}: {note}" for setting, note in experiment.prepared.notes.items())
-    yield f"  updates: {experiment.length()}"
     if plan.environment is None:
         yield f"  {unscored}: the policy is trained but not scored (name one with env=)"
 

@@ -9,6 +9,7 @@ on how much of what the critics predict of the log's own actions comes true: lit
 the log does.
 """
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,9 +28,10 @@ from gridcount.algorithms.behaviour import (
     init_behaviour,
     step_behaviour,
 )
-from gridcount.algorithms.contract import About, Metrics, Prepared, Report, ignore_report
+from gridcount.algorithms.contract import About, Metrics, Prepared, Report, added_later, ignore_report
 from gridcount.algorithms.gpc import number
-from gridcount.algorithms.ranges import Number, Positive, Share, Step, Weight, Whole
+from gridcount.algorithms.halves import second_half
+from gridcount.algorithms.ranges import Count, Number, Positive, Share, Step, Weight, Whole
 from gridcount.algorithms.td3 import (
     PolicyLoss,
     TD3Fields,
@@ -70,7 +72,8 @@ SHARE_STEP = 1e-3  # of the moving sums that the share is made of
 CHECKED = 4  # one in so many rows of a batch is used for them
 SMALL_LOG = 100_000  # rows up to which critics learn from halves and weights decay
 DECAY_ROWS = 10_000  # the weight decay is 1 in a log of as many rows or fewer
-BLOCKS = 16  # parts that a log is divided into, at least, before they are dealt to the two critics
+PASSES = 100  # how often critics and correction use each row of a small log
+LEAST_UPDATES = 5_000  # of them, however small the log is
 
 
 class AnchorState(NamedTuple):
@@ -144,6 +147,9 @@ class GPCAnchor(TD3Fields):
     # decay of the weights of policy and clone per step of AdamW, so that it does not fit the noise of a small log's
     # actions; auto: 10,000 / rows, at most 1, in logs of at most 100,000 rows, else 0
     weight_decay: Weight | Literal["auto"] = "auto"
+    # updates in which critics and correction learn; later ones improve the clone alone. auto: those that use each row
+    # 100 times, at least 5,000, in logs of at most 100,000 rows, else 0: all
+    correction_updates: Count | Literal["auto"] = added_later("auto")
     rows_per_cell: Whole = 128  # rows of the log in a state cell, at least
     bins: Whole = 20  # partitions of each action dimension in which the log's actions are counted
     # the acting policy is a mean of the learning one over about this share of all updates so far; 0: the last
@@ -183,6 +189,12 @@ class GPCAnchor(TD3Fields):
             notes["weight_decay"] = f"{settled.weight_decay:.3g}: " + (
                 f"{DECAY_ROWS:,} / {len(data):,} rows, at most 1" if small else size
             )
+        if self.correction_updates == "auto":
+            passes = max(LEAST_UPDATES, math.ceil(PASSES * len(data) / self.batch_size))
+            settled = replace(settled, correction_updates=passes if small else 0)
+            notes["correction_updates"] = (
+                f"{passes:,}: then only the clone learns; {size}" if small else f"all: {size}"
+            )
         rows = data.rows()._replace(state_cell=here, next_state_cell=there)
         if settled.halves:
             rows = rows._replace(extra={"half": second_half(np.asarray(data.episode_end))})
@@ -212,15 +224,35 @@ class GPCAnchor(TD3Fields):
         )
 
     def update(self, state: AnchorState, batch: Batch, key: Array) -> tuple[AnchorState, Metrics]:
-        """One step of TD3 with the counted gap in its critics' loss and the anchor in its policy's."""
-        action_key, next_key = jax.random.split(key)
-        learner = state.learner
+        """One step of the clone; and of TD3 with the counted gap in its critics' loss and the anchor in its
+        policy's."""
         batch = batch._replace(
             observation=state.seen(batch.observation),
             next_observation=state.seen(batch.next_observation),
             reward=(batch.reward - number(self.reward_level)) / number(self.reward_unit),
         )
         behaviour = step_behaviour(state.behaviour, batch, number(self.weight_decay))
+        state = state._replace(behaviour=behaviour)
+        if not self.correction_updates:
+            return self._correct(state, batch, key)
+        over = state.learner.updates >= int(number(self.correction_updates))
+        moved: tuple[AnchorState, Metrics] = jax.lax.cond(
+            over, self._only_clone, self._correct, state, batch, key
+        )
+        return moved
+
+    def _only_clone(self, state: AnchorState, batch: Batch, key: Array) -> tuple[AnchorState, Metrics]:
+        """An update after which critics and correction are as before."""
+        _, metrics = self._correct(state, batch, key)  # what only its new networks need is not computed
+        learner = state.learner._replace(updates=state.learner.updates + 1)
+        correction, clone = state.acting
+        clone = polyak(clone, state.behaviour.network, tail_step(learner.updates, self.average_share))
+        return state._replace(learner=learner, acting=(correction, clone)), metrics
+
+    def _correct(self, state: AnchorState, batch: Batch, key: Array) -> tuple[AnchorState, Metrics]:
+        """One step of critics and correction."""
+        action_key, next_key = jax.random.split(key)
+        learner, behaviour = state.learner, state.behaviour
         habit, next_habit = habits(behaviour.network, batch)
         action = self._noisy(
             learner.policy(batch.observation, habit.base), self.ood_noise * habit.deviation, action_key
@@ -265,7 +297,7 @@ class GPCAnchor(TD3Fields):
         metrics |= {"came_true": share, "imitation": weight, "deviation": habit.deviation.mean()}
         newest = learner.policy, behaviour.network
         acting = polyak(state.acting, newest, tail_step(learner.updates, self.average_share))
-        return state._replace(learner=learner, behaviour=behaviour, acting=acting, came_true=sums), metrics
+        return state._replace(learner=learner, acting=acting, came_true=sums), metrics
 
     def actor(self, state: AnchorState) -> Actor:
         """The averaged policy."""
@@ -338,28 +370,6 @@ def anchored(weight: Array, critics: Critics, observation: Array, habit: Habit) 
         return weight * distance - climbed, {"q_policy": q.mean(), "gain": gain, "moved": distance}
 
     return loss
-
-
-def second_half(episode_end: Any) -> Any:
-    """[rows] 1 in a random half of the episodes, 0 in the others; few or long episodes are cut into parts.
-
-    Neighbouring rows resemble each other, so whole episodes are dealt, not rows.
-    """
-    rows = len(episode_end)
-    ends = np.append(np.flatnonzero(episode_end[:-1]) + 1, rows)
-    longest = -(-rows // BLOCKS)
-    cuts = np.unique(np.concatenate([ends, *_inner_cuts(ends, longest)]))
-    dealt = np.random.default_rng(0).permutation(np.arange(len(cuts)) % 2)
-    return np.repeat(dealt, np.diff(cuts, prepend=0)).astype(np.float32)
-
-
-def _inner_cuts(ends: Any, longest: int) -> list[Any]:
-    """Where episodes that are longer than `longest` are cut."""
-    starts = np.append(0, ends[:-1])
-    long = ends - starts > longest
-    return [
-        np.arange(start + longest, end, longest) for start, end in zip(starts[long], ends[long], strict=True)
-    ]
 
 
 def varying_columns(observation: Any) -> tuple[Any, Normaliser]:

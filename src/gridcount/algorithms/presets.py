@@ -1,7 +1,6 @@
 """Presets: what differs from an algorithm's defaults, per dataset. `paper` is the papers'; `fast` is for
 an ordinary machine."""
 
-import math
 from typing import Any, Literal
 
 from gridcount.algorithms.contract import EPOCH
@@ -12,9 +11,6 @@ Preset = Literal["fast", "paper"]
 PRESETS = ("fast", "paper")
 DEFAULT_EPOCHS = 1000
 OWN = "own"  # every dataset without a published name
-# How often each row of a log of your own is used, at most: a longer run fits the noise of a small log
-# (docs/gpc-anchor.md)
-MOST_PASSES = {"gpc-anchor": 100}
 
 # Small networks for a CPU, by domain or dataset: for every algorithm that has the field.
 FAST: dict[str, dict[str, Any]] = {
@@ -91,11 +87,9 @@ def default_algorithm(dataset: str, preset: str) -> str:
     return "gpc-sac" if preset == "paper" or dataset in NAMES else "gpc-anchor"
 
 
-def planned_updates(algorithm: str, dataset: str, preset: str, updates_per_pass: float | None = None) -> int:
-    """How long a preset trains; `updates_per_pass` use each row once, where the data is known."""
+def planned_updates(algorithm: str, dataset: str, preset: str) -> int:
+    """How long a preset trains."""
     epochs: int = preset_fields(algorithm, dataset, preset)["epochs"]
-    if updates_per_pass is not None and dataset not in NAMES and algorithm in MOST_PASSES:
-        epochs = min(epochs, math.ceil(MOST_PASSES[algorithm] * updates_per_pass / EPOCH))
     return EPOCH * epochs
 
 

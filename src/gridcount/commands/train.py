@@ -62,9 +62,7 @@ class Train:
     seed: int = 0  # the first seed
     # for Maze2D names: D4RL's file or data generated here; "auto": D4RL's where it was downloaded before
     source: Source = "auto"
-    # gradient updates; by default the preset's (gpc-anchor makes at most 100 passes over a log of your own), or
-    # on --resume the run's own
-    updates: int | None = None
+    updates: int | None = None  # gradient updates; by default the preset's, or on --resume the run's own
     # updates between evaluations, and there is one at the end; by default 5000, or the run's own
     evaluate_every: int | None = None
     episodes: int = EPISODES  # episodes per evaluation and seed
@@ -132,9 +130,6 @@ def _prepare(
     )
     plan.check()  # before a dataset is generated or read
     data = _load(plan, options.memory_map, console)
-    if options.updates is None and not resumed:
-        per_pass = (1 - plan.hold_out) * len(data) / algorithm.batch_size
-        plan = replace(plan, updates=_planned(options, per_pass))
     if options.env is None:  # a default environment must not stop the training
         plan, misfit = drop_unfit_environment(plan, data)
         unscored = misfit or unscored
@@ -180,7 +175,6 @@ def _introduction(options: Train, experiment: Experiment, unscored: str, directo
     )
     yield from (f"  note: {note}" for note in experiment.data.notes)
     yield from (f"  {name}: {note}" for name, note in prepared.notes.items())
-    yield f"  updates: {experiment.length()}"
     for name in run_length_fields(prepared.algorithm):
         if (length := getattr(prepared.algorithm, name)) != plan.updates:
             flag = f"--{name.replace('_', '-')} {plan.updates}"
@@ -260,6 +254,7 @@ def _preset_name(dataset: str, environment: str | None) -> str:
 def _plan(options: Train, algorithm: Any, before: Plan | None) -> Plan:
     """What the flags ask for; a run that is resumed keeps what they leave open. The data's share of it is
     filled in later."""
+    planned = planned_updates(options.algo, _preset_name(options.dataset, options.env), options.preset)
     recorded: Any = before.source if before and options.source == "auto" and before.source else options.source
     columns, units = options.columns.given(), options.actions
     if before is not None:  # the run's own value if the flag is not given
@@ -271,7 +266,7 @@ def _plan(options: Train, algorithm: Any, before: Plan | None) -> Plan:
         dataset=resolved_name(options.dataset),
         environment=None,
         seeds=tuple(range(options.seed, options.seed + options.seeds)),
-        updates=_or_before(options.updates, before.updates if before else _planned(options)),
+        updates=options.updates if options.updates is not None else before.updates if before else planned,
         evaluate_every=(
             options.evaluate_every
             if options.evaluate_every is not None
@@ -287,11 +282,6 @@ def _plan(options: Train, algorithm: Any, before: Plan | None) -> Plan:
         hold_out_seed=_or_before(options.hold_out_seed, before.hold_out_seed if before else 0),
         **asdict(units),
     )
-
-
-def _planned(options: Train, updates_per_pass: float | None = None) -> int:
-    name = _preset_name(options.dataset, options.env)
-    return planned_updates(options.algo, name, options.preset, updates_per_pass)
 
 
 def _or_before(given: Number | None, before: Number) -> Number:

@@ -63,11 +63,6 @@ class Experiment:
             validate_same_plan(resumed, plan)
         return cls(plan, prepared, data, LogJudge.fit(data, prepared))
 
-    def length(self) -> str:
-        """How long the run is, in words."""
-        uses = self.plan.updates * self.prepared.algorithm.batch_size / len(self.prepared.rows.reward)
-        return f"{self.plan.updates:,}, which use each row about {float(f'{uses:.2g}'):,g} times"
-
     def train(
         self,
         directory: Path,
