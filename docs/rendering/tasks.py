@@ -53,13 +53,13 @@ def _runs(suite: Suite, logs: dict[str, Any]) -> Runs:
 
 
 def _kept(found: Runs, keep: Callable[[int, int], bool]) -> Runs:
-    """The runs whose length fits to how long most runs of their algorithm are."""
-    usual = {
-        each: Counter(_run(run[0])[0] for place, seeds in found.items() if place[1] == each for run in seeds)
-        for each in {place[1] for place in found}
-    }
+    """The runs to keep, by their length and the most common one of their algorithm (of two, the shorter)."""
+    usual = {}
+    for each in {place[1] for place in found}:
+        lengths = Counter(_run(run[0])[0] for place, own in found.items() if place[1] == each for run in own)
+        usual[each] = max(lengths, key=lambda length, lengths=lengths: (lengths[length], -length))  # type: ignore[misc]
     kept = {
-        place: [run for run in seeds if keep(_run(run[0])[0], usual[place[1]].most_common(1)[0][0])]
+        place: [run for run in seeds if keep(_run(run[0])[0], usual[place[1]])]
         for place, seeds in found.items()
     }
     return {place: seeds for place, seeds in kept.items() if seeds}
@@ -130,43 +130,41 @@ def _counts(suite: Suite, logs: dict[str, Any], runs: Runs, longer: Runs) -> str
 
 
 def _over_tasks(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
-    """Of each algorithm what holds over tasks, and how often ours scores more."""
-    ours, rows = suite.algorithms[0], []
-    scores = {
-        each: {
-            name: score for name in suite.datasets if (score := _score(runs.get((name, each)))) is not None
-        }
-        for each in suite.algorithms
-    }
-    for each, own in scores.items():
-        shared = [name for name in own if name in scores[ours]]
-        if not shared:
+    """Of each algorithm what holds over the tasks it was run on, and how ours compares there."""
+    ours, _, paper = _compared(suite, logs, runs)
+    own, lengths, rows = suite.algorithms[0], _lengths(runs), []
+    for each in suite.algorithms:
+        scores = {name: score for name in ours if (score := _score(runs.get((name, each)))) is not None}
+        if not scores:
             continue
-        values = np.array([own[name] for name in shared])
-        behaviour, paper = (
-            sum(own[name] >= other for name, other in others.items() if name in own)
-            for others in (
-                {name: log["score"] for name, log in logs.items()},
-                {name: score[0] for name, score in suite.published[PAPER].items()},
-            )
-        )
-        wins = np.array(
-            [(scores[ours][name] > own[name]) + (scores[ours][name] == own[name]) / 2 for name in shared]
-        )
-        improved = "" if each == ours else _with_interval(estimate_over_tasks(wins, mean), 2)
+        values = np.array(list(scores.values()))
+        there = np.array([ours[name] for name in scores])
+        minutes = np.median([run[-1]["seconds"] / 60 for name in scores for run in runs[name, each]])
+        least = [sum(scores[name] >= other[name] for name in scores) for other in (_of_logs(logs), paper)]
+        compared = ["", ""]
+        if each != own:
+            wins = (there > values) + (there == values) / 2
+            compared = [
+                f"{interquartile_mean(there):.1f}",
+                _with_interval(estimate_over_tasks(wins, mean), 2),
+            ]
         iqm = _with_interval(estimate_over_tasks(values, interquartile_mean), 1)
-        minutes = np.median([run[-1]["seconds"] / 60 for name in shared for run in runs[name, each]])
-        facts = [f"{minutes:.1f}", iqm, f"{values.mean():.1f}", str(behaviour), str(paper), improved]
-        rows.append([each, str(len(shared)), *facts])
+        facts = [str(len(scores)), lengths[each], f"{minutes:.1f}", iqm, f"{values.mean():.1f}"]
+        rows.append([each, *facts, *map(str, least), *compared])
     head = (
-        "algorithm | tasks | minutes, median | IQM | mean | at least the log | at least the paper's GPC-SAC"
-        f" | P({ours} is better)"
+        "algorithm | tasks | updates | minutes, median | IQM | mean | at least the log"
+        f" | at least the paper's GPC-SAC | IQM of {own} there | share of tasks where {own} scores more"
     )
     return f"{table(head, rows)}\n\nIn brackets: {CONFIDENCE:.0%} intervals of a bootstrap over tasks."
 
 
+def _of_logs(logs: dict[str, Any]) -> dict[str, float]:
+    return {name: log["score"] for name, log in logs.items()}
+
+
 def _with_interval(found: Estimate, digits: int) -> str:
-    low, high = found.interval or (found.value, found.value)
+    assert found.interval is not None
+    low, high = found.interval
     return f"{found.value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
 
 
@@ -189,7 +187,8 @@ def _in_short(suite: Suite, logs: dict[str, Any], runs: Runs, longer: Runs) -> s
     return (
         f"{len(scores)} of the {len(suite.datasets)} tasks are measured, with one seed and {length} updates. It"
         f" scores at least what the log does on {_at_least(scores, behaviour)}."
-        f"{_after_longer(suite, logs, longer)} It scores at least what the paper's GPC-SAC does on {reached}."
+        f"{_after_longer(suite, logs, longer)} It scores at least what the paper's GPC-SAC does on {reached} of"
+        f" {len(scores)}."
     )
 
 
@@ -199,7 +198,11 @@ def _after_longer(suite: Suite, logs: dict[str, Any], longer: Runs) -> str:
     if not scores:
         return ""
     length = _lengths(longer)[suite.algorithms[0]]
-    return f" Of the tasks trained for {length} updates it does on {_at_least(scores, behaviour)}."
+    names = ", ".join(scores)
+    return (
+        f" Trained again for {length} updates on {names}, it scores at least what the log does on"
+        f" {_at_least(scores, behaviour)}."
+    )
 
 
 def _compared(
@@ -208,7 +211,7 @@ def _compared(
     """Our scores by task, and the log's and the paper's there."""
     ours = suite.algorithms[0]
     scores = {name: score for name in suite.datasets if (score := _score(runs.get((name, ours)))) is not None}
-    behaviour = {name: logs[name]["score"] for name in scores}
+    behaviour = {name: score for name, score in _of_logs(logs).items() if name in scores}
     return scores, behaviour, {name: suite.published[PAPER][name][0] for name in scores}
 
 

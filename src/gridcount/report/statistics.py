@@ -23,7 +23,7 @@ TRIMMED = 0.25  # share the interquartile mean leaves out at either end
 
 
 class Estimate(NamedTuple):
-    """A number and its interval, which is None where no task has two seeds."""
+    """A number and its interval, which is None where nothing could be drawn: no task has two seeds."""
 
     value: float
     interval: tuple[float, float] | None
