@@ -16,6 +16,7 @@ from rendering import ROOT, table
 SUITE, PAPER = "paper/table", "gpc-sac"
 FAR = 10.0  # points below the paper from which a reason is asked for
 NEAR = 0.9  # of the final score
+DIVERGED = "‡"
 
 Runs = dict[tuple[str, str], list[list[dict[str, Any]]]]  # dataset, algorithm -> seeds -> evaluations
 
@@ -92,7 +93,10 @@ def _scores_table(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
         scores = {each: _score(runs.get((name, each))) for each in algorithms}
         found = [each for each in scores.values() if each is not None]
         best = max(found) if len(found) > 1 else None
-        cells = ["not yet run" if each is None else _bold(each, best) for each in scores.values()]
+        cells = [
+            "not yet run" if score is None else _bold(score, best) + _mark(runs[name, each])
+            for each, score in scores.items()
+        ]
         paper = f"{suite.published[PAPER][name][0]:.1f}"
         log = f"{logs[name]['score']:.1f}" if name in logs else ""
         size = f"{logs[name]['transitions']:,}" if name in logs else ""
@@ -103,9 +107,15 @@ def _scores_table(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
     lengths = _lengths(runs)
     updates = ", ".join(f"{each} {lengths[each]}" for each in algorithms)
     notes = f"Mean of the last {LAST} evaluations of {seeds} seed each. Updates: {updates}."
+    if any(_mark(found) for found in runs.values()):
+        notes += f" {DIVERGED} Its values diverged before the end; the last {LAST} evaluations before that."
     if waiting:
         notes += f" Not yet run: {', '.join(waiting)}."
     return f"{table(head, rows)}\n\n{notes}"
+
+
+def _mark(seeds: list[list[dict[str, Any]]]) -> str:
+    return DIVERGED if any(row.get("diverged") for rows in seeds for row in rows) else ""
 
 
 def _bold(score: float, best: float | None) -> str:
