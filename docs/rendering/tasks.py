@@ -198,8 +198,23 @@ def _in_short(suite: Suite, logs: dict[str, Any], runs: Runs, longer: Runs) -> s
         f"{len(scores)} of the {len(suite.datasets)} tasks are measured, with one seed and {length} updates. It"
         f" scores at least what the log does on {_at_least(scores, behaviour)}."
         f"{_after_longer(suite, logs, longer)} It scores at least what the paper's GPC-SAC does on {reached} of"
-        f" {len(scores)}."
+        f" {len(scores)}.{_others_in_short(suite, runs, scores)}"
     )
+
+
+def _others_in_short(suite: Suite, runs: Runs, ours: dict[str, float]) -> str:
+    """The interquartile means of ours and of others that were run on the same tasks; empty without any."""
+    means = {}
+    for each in suite.algorithms[1:]:
+        scores = [_score(runs.get((name, each))) for name in ours]
+        found = [score for score in scores if score is not None]
+        if len(found) == len(ours):
+            means[each] = float(interquartile_mean(np.array(found)))
+    if not means:
+        return ""
+    lengths, own = _lengths(runs), float(interquartile_mean(np.array(list(ours.values()))))
+    others = " and ".join(f"{mean:.1f} for {each} ({lengths[each]} updates)" for each, mean in means.items())
+    return f" Its interquartile mean over the tasks is {own:.1f}; in the same networks it is {others}."
 
 
 def _after_longer(suite: Suite, logs: dict[str, Any], longer: Runs) -> str:
