@@ -223,10 +223,9 @@ def _after_longer(suite: Suite, logs: dict[str, Any], longer: Runs) -> str:
     if not scores:
         return ""
     length = _lengths(longer)[suite.algorithms[0]]
-    names = ", ".join(scores)
     return (
-        f" Trained again for {length} updates on {names}, it scores at least what the log does on"
-        f" {_at_least(scores, behaviour)}."
+        f" Of the {len(scores)} tasks that were trained again for {length} updates, these among them, it scores at"
+        f" least what the log does on {_at_least(scores, behaviour)}."
     )
 
 
