@@ -108,7 +108,7 @@ def _scores_table(suite: Suite, logs: dict[str, Any], runs: Runs) -> str:
     updates = ", ".join(f"{each} {lengths[each]}" for each in algorithms)
     notes = f"Mean of the last {LAST} evaluations of {seeds} seed each. Updates: {updates}."
     if any(_mark(found) for found in runs.values()):
-        notes += f" {DIVERGED} Its values diverged before the end; the last {LAST} evaluations before that."
+        notes += f" {DIVERGED} Its values diverged before the end; the last evaluations before that, at most {LAST}."
     if waiting:
         notes += f" Not yet run: {', '.join(waiting)}."
     return f"{table(head, rows)}\n\n{notes}"
@@ -132,7 +132,7 @@ def _counts(suite: Suite, logs: dict[str, Any], runs: Runs, longer: Runs) -> str
     return "\n".join(
         [
             f"- {ours} scores at least what the log does on {_at_least(scores, behaviour)}."
-            f"{_after_longer(suite, logs, longer)}",
+            f"{_after_longer(suite, logs, runs, longer)}",
             f"- It scores at least what the paper's GPC-SAC does on {_at_least(scores, paper)}.",
             f"- More than {FAR:.0f} points below the paper: {', '.join(far) or 'none'}.",
         ]
@@ -197,7 +197,7 @@ def _in_short(suite: Suite, logs: dict[str, Any], runs: Runs, longer: Runs) -> s
     return (
         f"{len(scores)} of the {len(suite.datasets)} tasks are measured, with one seed and {length} updates. It"
         f" scores at least what the log does on {_at_least(scores, behaviour)}."
-        f"{_after_longer(suite, logs, longer)} It scores at least what the paper's GPC-SAC does on {reached} of"
+        f"{_after_longer(suite, logs, runs, longer)} It scores at least what the paper's GPC-SAC does on {reached} of"
         f" {len(scores)}.{_others_in_short(suite, runs, scores)}"
     )
 
@@ -217,15 +217,18 @@ def _others_in_short(suite: Suite, runs: Runs, ours: dict[str, float]) -> str:
     return f" Its interquartile mean over the tasks is {own:.1f}; in the same networks it is {others}."
 
 
-def _after_longer(suite: Suite, logs: dict[str, Any], longer: Runs) -> str:
+def _after_longer(suite: Suite, logs: dict[str, Any], runs: Runs, longer: Runs) -> str:
     """What longer runs of ours change in that, in words; empty without any."""
     scores, behaviour, _ = _compared(suite, logs, longer)
     if not scores:
         return ""
     length = _lengths(longer)[suite.algorithms[0]]
+    shorter, before, _ = _compared(suite, logs, runs)
+    below = {name for name, score in shorter.items() if score < before[name]}
+    among = ", these among them," if below and below <= set(scores) else ""
     return (
-        f" Of the {len(scores)} tasks that were trained again for {length} updates, these among them, it scores at"
-        f" least what the log does on {_at_least(scores, behaviour)}."
+        f" Of the {len(scores)} tasks that were trained again for {length} updates{among} it scores at least what"
+        f" the log does on {_at_least(scores, behaviour)}."
     )
 
 
